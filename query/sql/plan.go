@@ -1,0 +1,71 @@
+package sql
+
+import (
+	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/segment"
+)
+
+// Plan is a statement that kernels run without a SQL instance: one stream, a filter, and either rows (Aggregate false) or groups. The planner makes one only
+// if the kernels' answer is what SQL defines, types and order included; anything else goes to DuckDB.
+type Plan struct {
+	Stream millstream.StreamKey
+	Filter segment.Expr // nil: all; the time range of the request is applied beside it
+
+	// Rows: the output columns are fields. Star means every field of the stream, _timestamp first, then by name.
+	Star      bool
+	Aggregate bool
+	// Keys are the group-by expressions; without any (and with Aggregate) the answer is one row.
+	Keys []Key
+	Aggs []Agg
+	// Out lists the output columns in order. With Star it is empty.
+	Out []Output
+	// Order sorts the output; an empty one leaves the order free. For rows the kernels support an order by _timestamp only (or none).
+	Order  []Order
+	Limit  int // -1: none
+	Offset int
+}
+
+// Key is a group-by expression: a field as it is, or the start of its time bucket.
+type Key struct {
+	Field  string
+	Bucket int64 // nanoseconds; > 0: histogram(_timestamp, …), Field is _timestamp; buckets are aligned to the epoch
+}
+
+// AggFunc is an aggregate that kernels compute exactly.
+type AggFunc uint8
+
+// The aggregates. Count counts records, CountField non-null values.
+const (
+	Count AggFunc = iota
+	CountField
+	CountDistinct
+	Sum
+	Min
+	Max
+	Avg
+	Quantile // quantile_cont(field, P)
+)
+
+// Agg is one aggregate over the records of a group that also pass Filter (FILTER (WHERE …), or sum(CASE WHEN … THEN 1 ELSE 0 END) as Count with ZeroIfEmpty).
+type Agg struct {
+	Func   AggFunc
+	Field  string
+	P      float64
+	Filter segment.Expr
+}
+
+// Output is one column of the answer: a field (rows), a key or an aggregate (groups), under the name SQL gives it.
+type Output struct {
+	Name  string
+	Field string // rows
+	Key   int    // groups: index into Keys, -1 if it is an aggregate
+	Agg   int    // groups: index into Aggs, -1 if it is a key
+	Type  string // the SQL type that DuckDB would report, such as BIGINT or VARCHAR
+}
+
+// Order is one sort key over the output columns.
+type Order struct {
+	Out        int
+	Desc       bool
+	NullsFirst bool
+}
