@@ -1,0 +1,278 @@
+// Package config is the one configuration struct: defaults, a TOML file, MS_ variables over it, validation, and the reference page made from it.
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Config is every setting of a node. Tags: toml is the key, doc its line in the reference, secret hides the value and adds the _FILE variant.
+type Config struct {
+	Node        Node        `toml:"node"`
+	HTTP        HTTP        `toml:"http"`
+	RPC         Listen      `toml:"rpc" doc:"internal gRPC"`
+	OTLP        Listen      `toml:"otlp" doc:"OTLP gRPC, on router, intake and standalone"`
+	Database    Database    `toml:"database"`
+	ObjectStore ObjectStore `toml:"object_store"`
+	Cluster     Cluster     `toml:"cluster"`
+	WAL         WAL         `toml:"wal"`
+	Intake      Intake      `toml:"intake"`
+	Cache       Cache       `toml:"cache"`
+	Querier     Querier     `toml:"querier"`
+	Auth        Auth        `toml:"auth"`
+	Cipher      Cipher      `toml:"cipher"`
+	Telemetry   Telemetry   `toml:"telemetry"`
+	Dev         Dev         `toml:"dev"`
+}
+
+// The sections, in the order of the reference page.
+type (
+	// Node is the process itself.
+	Node struct {
+		ID               string   `toml:"id" doc:"name of the node, up to 64 characters, unique in the cluster; default: the host name"`
+		Roles            []string `toml:"roles" doc:"what the process does; standalone is every role in one process and the only choice of this release"`
+		DataDir          string   `toml:"data_dir" doc:"everything local: WAL, cache, embedded PostgreSQL, local objects"`
+		DrainTimeoutSecs int      `toml:"drain_timeout_secs" doc:"seconds each part of the node may take to finish its work when the node stops"`
+	}
+	// HTTP is the full API and UI.
+	HTTP struct {
+		Listen          string   `toml:"listen" doc:"address of the API and UI"`
+		ExternalURL     string   `toml:"external_url" doc:"the address users reach the node by; used in snippets"`
+		BasePath        string   `toml:"base_path" doc:"path prefix when a proxy serves the node below one, such as /millstream"`
+		FrameAncestors  []string `toml:"frame_ancestors" doc:"origins that may embed the UI in a frame"`
+		TrustedProxies  []string `toml:"trusted_proxies" doc:"CIDRs whose X-Forwarded-For header is believed"`
+		InsecureCookies bool     `toml:"insecure_cookies" doc:"allow sign-in over plain HTTP from other hosts than localhost"`
+	}
+	// Listen is one listener.
+	Listen struct {
+		Listen string `toml:"listen" doc:"address to listen on"`
+	}
+	// Database is PostgreSQL.
+	Database struct {
+		URL            string `toml:"url" secret:"true" doc:"PostgreSQL, as postgres://user:password@host/database; empty: the node starts and supervises a server of its own from the installed binaries"`
+		MaxConnections int    `toml:"max_connections" doc:"most connections of the pool"`
+	}
+	// ObjectStore is where segments live.
+	ObjectStore struct {
+		Backend                string `toml:"backend" doc:"local or s3"`
+		Root                   string `toml:"root" doc:"directory of the local backend; default: objects below the data directory"`
+		Bucket                 string `toml:"bucket" doc:"S3 bucket"`
+		Region                 string `toml:"region" doc:"S3 region"`
+		Endpoint               string `toml:"endpoint" doc:"URL of an S3-compatible server; empty: AWS"`
+		PathStyle              bool   `toml:"path_style" doc:"address the bucket in the path instead of the host name"`
+		AccessKey              string `toml:"access_key" secret:"true" doc:"S3 access key; empty: the SDK's own chain of credentials"`
+		SecretKey              string `toml:"secret_key" secret:"true" doc:"S3 secret key"`
+		MultipartThresholdSize Size   `toml:"multipart_threshold_size" doc:"objects at least this large go up in parts"`
+		MaxConcurrency         int    `toml:"max_concurrency" doc:"most requests in flight"`
+		OpTimeoutSecs          int    `toml:"op_timeout_secs" doc:"seconds until one request is given up and tried again"`
+	}
+	// Cluster is membership.
+	Cluster struct {
+		AdvertiseAddr         string `toml:"advertise_addr" doc:"what peers dial; default: from the rpc listener"`
+		HeartbeatIntervalSecs int    `toml:"heartbeat_interval_secs" doc:"seconds between heartbeats"`
+		PeerTimeoutSecs       int    `toml:"peer_timeout_secs" doc:"silence after which no work is sent to a node"`
+	}
+	// WAL is the write-ahead log.
+	WAL struct {
+		Dir         string `toml:"dir" doc:"directory; default: wal below the data directory"`
+		SegmentSize Size   `toml:"segment_size" doc:"size at which a file is closed and the next begun"`
+		Sync        string `toml:"sync" doc:"group: acknowledge after fdatasync, shared by concurrent writes; none: acknowledge after write (a crash of the machine may lose records)"`
+		MaxDisk     Size   `toml:"max_disk" doc:"above this size, or with less than 1 GiB free, writes get 503"`
+	}
+	// Intake is what is accepted and how it is buffered.
+	Intake struct {
+		BufferSize        Size `toml:"buffer_size" doc:"unflushed bytes of one stream that start a flush"`
+		BufferTotal       Size `toml:"buffer_total" doc:"unflushed bytes in memory of all streams; above it writes get 503"`
+		FlushIntervalSecs int  `toml:"flush_interval_secs" doc:"seconds between flushes"`
+		MaxBody           Size `toml:"max_body" doc:"compressed request body"`
+		MaxDecoded        Size `toml:"max_decoded" doc:"decompressed request body"`
+		MaxRecord         Size `toml:"max_record" doc:"one record"`
+		MaxFields         int  `toml:"max_fields" doc:"fields of one record"`
+		MaxDepth          int  `toml:"max_depth" doc:"nesting of one record"`
+		MaxPastHours      int  `toml:"max_past_hours" doc:"records older than this are rejected; 0: no limit"`
+		MaxFutureSecs     int  `toml:"max_future_secs" doc:"records further ahead than this are rejected"`
+	}
+	// Cache is the local copy of segments.
+	Cache struct {
+		Dir     string `toml:"dir" doc:"directory; default: cache below the data directory"`
+		MaxSize Size   `toml:"max_size" doc:"most bytes kept"`
+		MinFree Size   `toml:"min_free" doc:"free space left to others"`
+	}
+	// Querier is the limits of queries.
+	Querier struct {
+		MemoryLimit            Size `toml:"memory_limit" doc:"memory of the SQL engine; 0: 60 % of the machine's"`
+		Threads                int  `toml:"threads" doc:"threads of a query; 0: the CPUs"`
+		TimeoutSecs            int  `toml:"timeout_secs" doc:"seconds a query may take"`
+		MaxScanRows            int  `toml:"max_scan_rows" doc:"rows a query may have to scan after pruning; 0: no limit"`
+		MaxResultRows          int  `toml:"max_result_rows" doc:"rows of an answer; a longer one is cut and says so"`
+		AutoAsyncThresholdRows int  `toml:"auto_async_threshold_rows" doc:"estimated rows above which a query counts as long (would_be_async)"`
+	}
+	// Auth is sign-in.
+	Auth struct {
+		RootEmail         string `toml:"root_email" doc:"creates the first owner when there is no user yet"`
+		RootPassword      string `toml:"root_password" secret:"true" doc:"password of the first owner"`
+		TokenTTLSecs      int    `toml:"token_ttl_secs" doc:"life of an access token; a refresh token lives 12 h"`
+		JWTSecretOverride string `toml:"jwt_secret_override" secret:"true" doc:"pins the signing secret, 32 bytes or more"`
+	}
+	// Cipher is the key of stored secrets.
+	Cipher struct {
+		Key string `toml:"key" secret:"true" doc:"32 bytes in base64 that encrypt stored secrets; generated into the data directory on standalone"`
+	}
+	// Telemetry is the node's own.
+	Telemetry struct {
+		SelfCollect bool   `toml:"self_collect" doc:"write the node's own logs and metrics to the reserved _millstream streams"`
+		LogLevel    string `toml:"log_level" doc:"debug, info, warn or error"`
+		LogFormat   string `toml:"log_format" doc:"text or json"`
+	}
+	// Dev is for working on Millstream.
+	Dev struct {
+		Assets string `toml:"assets" doc:"serve UI assets from this directory"`
+	}
+)
+
+// Size is a number of bytes; in text it may carry B, KiB, MiB, GiB, TiB (or KB, MB, GB, TB for powers of ten).
+type Size int64
+
+// UnmarshalText reads "512 MiB" or a plain number of bytes.
+func (s *Size) UnmarshalText(text []byte) error {
+	t := strings.TrimSpace(string(text))
+	i := len(t)
+	for i > 0 && (t[i-1] < '0' || t[i-1] > '9') {
+		i--
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(t[:i]), 10, 64)
+	unit, ok := units[strings.ToLower(strings.TrimSpace(t[i:]))]
+	if err != nil || !ok || n < 0 || n > (1<<62)/unit {
+		return fmt.Errorf("%q is not a size: write 1048576, 512 MiB or 10 GB", t)
+	}
+	*s = Size(n * unit)
+	return nil
+}
+
+var units = map[string]int64{"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12}
+
+func (s Size) String() string {
+	for _, u := range []string{"TiB", "GiB", "MiB", "KiB"} {
+		if n := Size(units[strings.ToLower(u)]); s >= n && s%n == 0 {
+			return fmt.Sprintf("%d %s", s/n, u)
+		}
+	}
+	return strconv.FormatInt(int64(s), 10)
+}
+
+// Default is the configuration of a standalone node that nobody configured.
+func Default() Config {
+	return Config{
+		Node:        Node{Roles: []string{"standalone"}, DataDir: "./data", DrainTimeoutSecs: 30},
+		HTTP:        HTTP{Listen: ":5080"},
+		RPC:         Listen{":5082"},
+		OTLP:        Listen{":4317"},
+		Database:    Database{MaxConnections: 16},
+		ObjectStore: ObjectStore{Backend: "local", Region: "us-east-1", MultipartThresholdSize: 32 << 20, MaxConcurrency: 32, OpTimeoutSecs: 30},
+		Cluster:     Cluster{HeartbeatIntervalSecs: 5, PeerTimeoutSecs: 15},
+		WAL:         WAL{SegmentSize: 128 << 20, Sync: "group", MaxDisk: 16 << 30},
+		Intake:      Intake{BufferSize: 256 << 20, BufferTotal: 512 << 20, FlushIntervalSecs: 30, MaxBody: 20 << 20, MaxDecoded: 100 << 20, MaxRecord: 1 << 20, MaxFields: 1000, MaxDepth: 32, MaxFutureSecs: 3600},
+		Cache:       Cache{MaxSize: 10 << 30, MinFree: 1 << 30},
+		Querier:     Querier{TimeoutSecs: 60, MaxResultRows: 100000, AutoAsyncThresholdRows: 50_000_000},
+		Auth:        Auth{TokenTTLSecs: 900},
+		Telemetry:   Telemetry{SelfCollect: true, LogLevel: "info", LogFormat: "text"},
+	}
+}
+
+// fill derives the settings whose default depends on others.
+func (c *Config) fill() error {
+	if c.Node.ID == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return fmt.Errorf("[node].id is empty and the host name is unknown: %w", err)
+		}
+		c.Node.ID = host
+	}
+	for _, d := range []struct {
+		p   *string
+		sub string
+	}{{&c.ObjectStore.Root, "objects"}, {&c.WAL.Dir, "wal"}, {&c.Cache.Dir, "cache"}} {
+		if *d.p == "" {
+			*d.p = filepath.Join(c.Node.DataDir, d.sub)
+		}
+	}
+	if c.Querier.Threads == 0 {
+		c.Querier.Threads = runtime.GOMAXPROCS(0)
+	}
+	if c.Querier.MemoryLimit == 0 {
+		c.Querier.MemoryLimit = memory() / 10 * 6
+	}
+	if c.Cluster.AdvertiseAddr == "" {
+		c.Cluster.AdvertiseAddr = c.RPC.Listen
+	}
+	return nil
+}
+
+// Grace is how long each service of the node may drain.
+func (c *Config) Grace() time.Duration { return time.Duration(c.Node.DrainTimeoutSecs) * time.Second }
+
+// Validate checks every bound and reports all that are broken.
+func (c *Config) Validate() []error {
+	var errs []error
+	bad := func(ok bool, key, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("%s: %s", key, fmt.Sprintf(format, args...)))
+		}
+	}
+	bad(len(c.Node.ID) <= 64, "[node].id", "%d characters; at most 64", len(c.Node.ID))
+	bad(slices.Equal(c.Node.Roles, []string{"standalone"}), "[node].roles", "%v: this release runs [\"standalone\"] only", c.Node.Roles)
+	bad(c.Node.DataDir != "", "[node].data_dir", "empty; name a directory")
+	bad(c.ObjectStore.Backend == "local" || c.ObjectStore.Backend == "s3", "[object_store].backend", "%q; use local or s3", c.ObjectStore.Backend)
+	bad(c.ObjectStore.Backend != "s3" || c.ObjectStore.Bucket != "", "[object_store].bucket", "empty; the s3 backend needs one")
+	bad(c.ObjectStore.MultipartThresholdSize >= 5<<20, "[object_store].multipart_threshold_size", "%s; at least 5 MiB", c.ObjectStore.MultipartThresholdSize)
+	bad(c.WAL.Sync == "group" || c.WAL.Sync == "none", "[wal].sync", "%q; use group or none", c.WAL.Sync)
+	bad(c.WAL.SegmentSize >= 1<<20, "[wal].segment_size", "%s; at least 1 MiB", c.WAL.SegmentSize)
+	bad(c.WAL.MaxDisk >= 2*c.WAL.SegmentSize, "[wal].max_disk", "%s; at least twice [wal].segment_size", c.WAL.MaxDisk)
+	bad(c.Intake.BufferTotal >= c.Intake.BufferSize, "[intake].buffer_total", "%s; at least [intake].buffer_size", c.Intake.BufferTotal)
+	bad(c.Intake.MaxRecord <= c.Intake.MaxDecoded, "[intake].max_record", "%s; at most [intake].max_decoded", c.Intake.MaxRecord)
+	bad(c.Querier.MemoryLimit >= 64<<20, "[querier].memory_limit", "%s; at least 64 MiB", c.Querier.MemoryLimit)
+	bad(slices.Contains([]string{"debug", "info", "warn", "error"}, c.Telemetry.LogLevel), "[telemetry].log_level", "%q; use debug, info, warn or error", c.Telemetry.LogLevel)
+	bad(c.Telemetry.LogFormat == "text" || c.Telemetry.LogFormat == "json", "[telemetry].log_format", "%q; use text or json", c.Telemetry.LogFormat)
+	bad(c.HTTP.BasePath == "" || strings.HasPrefix(c.HTTP.BasePath, "/") && !strings.HasSuffix(c.HTTP.BasePath, "/"), "[http].base_path", "%q; begin with a slash and end without", c.HTTP.BasePath)
+	bad((c.Auth.RootEmail == "") == (c.Auth.RootPassword == ""), "[auth].root_email", "set it and [auth].root_password together")
+	bad(c.Auth.JWTSecretOverride == "" || len(c.Auth.JWTSecretOverride) >= 32, "[auth].jwt_secret_override", "shorter than 32 bytes")
+	for key, n := range map[string]int{
+		"[node].drain_timeout_secs": c.Node.DrainTimeoutSecs, "[database].max_connections": c.Database.MaxConnections, "[object_store].max_concurrency": c.ObjectStore.MaxConcurrency,
+		"[object_store].op_timeout_secs": c.ObjectStore.OpTimeoutSecs, "[cluster].heartbeat_interval_secs": c.Cluster.HeartbeatIntervalSecs, "[cluster].peer_timeout_secs": c.Cluster.PeerTimeoutSecs,
+		"[intake].flush_interval_secs": c.Intake.FlushIntervalSecs, "[intake].max_fields": c.Intake.MaxFields, "[intake].max_depth": c.Intake.MaxDepth, "[querier].threads": c.Querier.Threads,
+		"[querier].timeout_secs": c.Querier.TimeoutSecs, "[querier].max_result_rows": c.Querier.MaxResultRows, "[auth].token_ttl_secs": c.Auth.TokenTTLSecs,
+	} {
+		bad(n >= 1, key, "%d; at least 1", n)
+	}
+	for key, n := range map[string]int{"[querier].max_scan_rows": c.Querier.MaxScanRows, "[intake].max_past_hours": c.Intake.MaxPastHours, "[intake].max_future_secs": c.Intake.MaxFutureSecs} {
+		bad(n >= 0, key, "%d; not negative", n)
+	}
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errs
+}
+
+// memory is what the machine, or the container, has; 4 GiB if that cannot be told.
+func memory() Size {
+	for _, f := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
+		if b, err := os.ReadFile(f); err == nil {
+			if n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64); err == nil && n < 1<<50 {
+				return Size(n)
+			}
+		}
+	}
+	b, err := os.ReadFile("/proc/meminfo")
+	if err == nil {
+		if f := strings.Fields(string(b)); len(f) > 1 && f[0] == "MemTotal:" {
+			if kb, err := strconv.ParseInt(f[1], 10, 64); err == nil {
+				return Size(kb << 10)
+			}
+		}
+	}
+	return 4 << 30
+}
