@@ -46,12 +46,15 @@ const (
 	Quantile // quantile_cont(field, P)
 )
 
-// Agg is one aggregate over the records of a group that also pass Filter (FILTER (WHERE …), or sum(CASE WHEN … THEN 1 ELSE 0 END) as Count with ZeroIfEmpty).
+// Agg is one aggregate over the records of a group that also pass Filter: FILTER (WHERE …) or the condition of a CASE.
 type Agg struct {
 	Func   AggFunc
 	Field  string
-	P      float64
-	Filter segment.Expr
+	P      float64      // Quantile only, in [0, 1]
+	Filter segment.Expr // nil: every record of the group
+	// NullIfEmpty makes the answer null where the group has no record at all (before Filter): sum(CASE WHEN p THEN 1 ELSE 0 END) is Count with Filter p and
+	// NullIfEmpty, since without GROUP BY the sum over nothing is null and a count is 0.
+	NullIfEmpty bool
 }
 
 // Output is one column of the answer: a field (rows), a key or an aggregate (groups), under the name SQL gives it.
