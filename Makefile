@@ -1,0 +1,77 @@
+# Millstream: make help lists the targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+CACHE  := $(CURDIR)/.cache
+BIN    := $(CURDIR)/bin
+PKGS   ?= ./...
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+export PATH := $(CACHE)/bin:$(PATH)
+
+VERSITYGW := $(CACHE)/bin/versitygw
+VERSITYGW_VERSION := v1.8.0
+
+.PHONY: help
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: deps
+deps: ## install what building and running needs: a C++ compiler and PostgreSQL (Debian packages)
+	@scripts/deps.sh
+
+.PHONY: build
+build: deps ## build bin/millstream
+	go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o $(BIN)/millstream ./cmd/millstream
+
+.PHONY: run
+run: build ## build and start a standalone node in ./data, without any configuration
+	exec $(BIN)/millstream serve
+
+.PHONY: dev
+dev: build ## start a node in ./data/dev with a known owner (dev@localhost.test / millstream-dev)
+	MS_NODE_DATA_DIR=$(CURDIR)/data/dev MS_AUTH_ROOT_EMAIL=dev@localhost.test MS_AUTH_ROOT_PASSWORD=millstream-dev MS_TELEMETRY_LOG_LEVEL=debug $(BIN)/millstream serve
+
+.PHONY: test
+test: deps $(VERSITYGW) ## run every test, with the race detector, against real PostgreSQL and a real S3 server
+	$(MAKE) check
+	go test -race -timeout 25m $(PKGS)
+
+.PHONY: race
+race: test ## the same as test: the race detector is always on
+
+.PHONY: check
+check: ## formatting, vet and layers: the quick part of lint
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go' | grep -v '_templ\.go$$')); if [ -n "$$unformatted" ]; then echo "not gofmt-ed: $$unformatted"; exit 1; fi
+	go vet ./...
+	go test -count=1 ./internal/layers
+
+.PHONY: lint
+lint: check ## check and golangci-lint (built from its module the first time: minutes)
+	go tool -modfile=tools/golangci/go.mod golangci-lint run ./...
+
+.PHONY: generate
+generate: ## regenerate sqlc, templ and the configuration reference
+	go tool -modfile=tools/sqlc/go.mod sqlc generate
+	go tool -modfile=tools/templ/go.mod templ generate ./ui
+	go test -count=1 ./internal/config -update
+
+.PHONY: verify
+verify: generate ## generated files are what generate makes
+	git diff --exit-code -- store/db ui docs/reference.md
+
+.PHONY: bench
+bench: build ## the figures of BENCHMARKS.md: package benchmarks, then the product under load
+	go test -run '^$$' -bench . -benchmem $(PKGS)
+	scripts/bench.sh
+
+.PHONY: e2e
+e2e: build ## real senders against a real node: counts before and after flush, kill -9 and restart
+	go test -count=1 -timeout 20m ./internal/e2e -full
+
+.PHONY: faults
+faults: build $(VERSITYGW) ## the long fault campaigns; their short versions run in test
+	MS_FAULTS=full go test -count=1 -timeout 120m ./internal/faults ./ingest/... ./store/...
+
+$(VERSITYGW):
+	GOBIN=$(CACHE)/bin go install github.com/versity/versitygw/cmd/versitygw@$(VERSITYGW_VERSION)
