@@ -1,0 +1,228 @@
+package scan
+
+import (
+	"math"
+	"unsafe"
+
+	"github.com/millstream/millstream"
+)
+
+// keyCoder turns the values of one group-by expression, or of a field whose distinct values are counted, into small dense codes. Code 0 is null.
+type keyCoder struct {
+	field  string
+	typ    millstream.Type
+	bucket int64 // > 0: the start of the time bucket instead of the field
+
+	strs  stringTable
+	words wordTable
+
+	remap   []uint32 // code of each entry of the batch's dictionary, +1; 0: not looked up yet
+	lo, hi  int64    // the time bucket looked up last, [lo, hi)
+	inRange uint32   // and its code
+}
+
+// values is the number of codes in use, null included.
+func (k *keyCoder) values() int {
+	if k.typ == millstream.String {
+		return len(k.strs.strs) + 1
+	}
+	return len(k.words.words) + 1
+}
+
+// codes fills out with the code of each of the batch's n rows and returns how many bytes the coder grew by.
+func (k *keyCoder) codes(b *millstream.Batch, n int, out []uint32) int64 {
+	if k.bucket > 0 {
+		return k.buckets(b.Times[:n], out)
+	}
+	if k.field == millstream.TimestampField {
+		return k.ints(b.Times[:n], nil, out)
+	}
+	c := b.Column(k.field)
+	switch {
+	case c == nil:
+		clear(out[:n])
+		return 0
+	case c.Codes != nil:
+		return k.dictionary(c, n, out)
+	case c.Type == millstream.String:
+		return k.texts(c, n, out)
+	case c.Type == millstream.Double:
+		return k.floats(c, n, out)
+	}
+	return k.ints(c.Ints[:n], c, out)
+}
+
+func (k *keyCoder) dictionary(c *millstream.Column, n int, out []uint32) (grown int64) {
+	if cap(k.remap) < len(c.Dict) {
+		k.remap = make([]uint32, len(c.Dict)+len(c.Dict)/4)
+	}
+	remap := k.remap[:len(c.Dict)]
+	clear(remap)
+	for i, code := range c.Codes[:n] {
+		if c.Valid != nil && !c.IsValid(i) {
+			out[i] = 0
+			continue
+		}
+		id := remap[code]
+		if id == 0 {
+			var g int64
+			id, g = k.strs.find(c.Dict[code])
+			remap[code] = id
+			grown += g
+		}
+		out[i] = id
+	}
+	return grown
+}
+
+func (k *keyCoder) texts(c *millstream.Column, n int, out []uint32) (grown int64) {
+	for i := range n {
+		if !c.IsValid(i) {
+			out[i] = 0
+			continue
+		}
+		id, g := k.strs.find(c.Str(i))
+		out[i] = id
+		grown += g
+	}
+	return grown
+}
+
+func (k *keyCoder) ints(vs []int64, c *millstream.Column, out []uint32) (grown int64) {
+	last, code := int64(0), uint32(0)
+	for i, v := range vs {
+		if c != nil && !c.IsValid(i) {
+			out[i] = 0
+			continue
+		}
+		if code == 0 || v != last {
+			var g int64
+			code, g = k.words.find(uint64(v))
+			last = v
+			grown += g
+		}
+		out[i] = code
+	}
+	return grown
+}
+
+func (k *keyCoder) floats(c *millstream.Column, n int, out []uint32) (grown int64) {
+	for i, v := range c.Floats[:n] {
+		if !c.IsValid(i) {
+			out[i] = 0
+			continue
+		}
+		id, g := k.words.find(floatWord(v))
+		out[i] = id
+		grown += g
+	}
+	return grown
+}
+
+// floatWord is equal for doubles that SQL takes as equal: both zeros, and all NaNs.
+func floatWord(v float64) uint64 {
+	switch {
+	case v == 0:
+		return 0
+	case v != v:
+		return math.Float64bits(math.NaN())
+	}
+	return math.Float64bits(v)
+}
+
+func (k *keyCoder) buckets(times []int64, out []uint32) (grown int64) {
+	for i, t := range times {
+		if t < k.lo || t >= k.hi {
+			var g int64
+			k.lo = t - floorMod(t, k.bucket)
+			k.hi = k.lo + k.bucket
+			if k.hi < k.lo {
+				k.hi = math.MaxInt64
+			}
+			k.inRange, g = k.words.find(uint64(k.lo))
+			grown += g
+		}
+		out[i] = k.inRange
+	}
+	return grown
+}
+
+func floorMod(a, b int64) int64 {
+	m := a % b
+	if m < 0 {
+		m += b
+	}
+	return m
+}
+
+// translate gives our code of each code of another coder of the same key.
+func (k *keyCoder) translate(o *keyCoder) (codes []uint32, grown int64) {
+	codes = make([]uint32, o.values())
+	if k.typ == millstream.String {
+		for i, s := range o.strs.strs {
+			id, g := k.strs.find(s)
+			codes[i+1] = id
+			grown += g
+		}
+		return codes, grown
+	}
+	for i, w := range o.words.words {
+		id, g := k.words.find(w)
+		codes[i+1] = id
+		grown += g
+	}
+	return codes, grown
+}
+
+// column gives the values of codes.
+func (k *keyCoder) column(codes []uint32) millstream.Column {
+	c := millstream.Column{Name: k.field, Type: k.typ}
+	out := newNulls(len(codes))
+	switch k.typ {
+	case millstream.String:
+		c.Dict, c.Codes = k.strs.strs, make([]uint32, len(codes))
+	case millstream.Double:
+		c.Floats = make([]float64, len(codes))
+	default:
+		c.Ints = make([]int64, len(codes))
+	}
+	for i, code := range codes {
+		if code == 0 {
+			out.null(i)
+			continue
+		}
+		switch k.typ {
+		case millstream.String:
+			c.Codes[i] = code - 1
+		case millstream.Double:
+			c.Floats[i] = math.Float64frombits(k.words.words[code-1])
+		default:
+			c.Ints[i] = int64(k.words.words[code-1])
+		}
+	}
+	c.Valid = out.valid()
+	return c
+}
+
+// nulls builds a column's validity; it stays empty until there is a null.
+type nulls struct {
+	n    int
+	bits []uint64
+}
+
+func newNulls(n int) nulls { return nulls{n: n} }
+
+func (v *nulls) null(i int) {
+	if v.bits == nil {
+		v.bits = make([]uint64, (v.n+63)/64)
+		for j := range v.bits {
+			v.bits[j] = ^uint64(0)
+		}
+	}
+	v.bits[i>>6] &^= 1 << (i & 63)
+}
+
+func (v *nulls) valid() []uint64 { return v.bits }
+
+// bytesString views bytes that are never written again as a string.
+func bytesString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -1,0 +1,357 @@
+package scan
+
+import (
+	"context"
+	"slices"
+	"sort"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/segment"
+)
+
+// rowScan collects the rows of a plan that does not aggregate. With an order by time only the rows that may still be among the asked ones are kept, and sources
+// that lie wholly outside what is kept are not read.
+type rowScan struct {
+	*run
+	fields []string // to read, each once
+	at     []int    // for each output column its index in fields, -1: the record's time
+	need   int      // offset + limit, -1: all
+	byTime bool
+	newest bool
+
+	mu   sync.Mutex
+	refs []ref
+	held []*chunk
+}
+
+// chunk is a copy of rows that a source emitted.
+type chunk struct {
+	source int
+	times  []int64
+	cols   []*millstream.Column // per field; nil: the source lacks it
+	size   int64
+	live   int
+}
+
+// ref is one row of a chunk. The order of refs with equal times is that of sources and rows, so that an answer does not depend on which worker was faster.
+type ref struct {
+	time  int64
+	chunk *chunk
+	row   int
+	seq   int64 // order within the source
+}
+
+// rows runs a plan without aggregates.
+func (r *run) rows(ctx context.Context, emit func(*Rows) error) (Stats, error) {
+	s := r.newRowScan()
+	if s.need == 0 {
+		return Stats{}, nil
+	}
+	if s.need < 0 && !s.byTime {
+		return s.stream(ctx, emit)
+	}
+	sort.SliceStable(s.Sources, func(i, j int) bool { return s.before(s.Sources[i], s.Sources[j]) })
+	stats, err := s.collect(ctx)
+	if err != nil {
+		return stats, err
+	}
+	s.cut()
+	return stats, s.emit(emit)
+}
+
+func (r *run) newRowScan() *rowScan {
+	s := &rowScan{run: r, need: -1, newest: true}
+	if r.Plan.Limit >= 0 {
+		s.need = r.Plan.Offset + r.Plan.Limit
+	}
+	if len(r.Plan.Order) > 0 {
+		s.byTime, s.newest = true, r.Plan.Order[0].Desc
+	}
+	seen := map[string]int{millstream.TimestampField: -1}
+	for _, f := range r.outFields() {
+		i, ok := seen[f]
+		if !ok {
+			i = len(s.fields)
+			seen[f] = i
+			s.fields = append(s.fields, f)
+		}
+		s.at = append(s.at, i)
+	}
+	return s
+}
+
+// outFields are the fields of the output columns; Star is the time and then every field by name.
+func (r *run) outFields() (fields []string) {
+	if !r.Plan.Star {
+		for _, o := range r.Plan.Out {
+			fields = append(fields, o.Field)
+		}
+		return fields
+	}
+	return append([]string{millstream.TimestampField}, StarFields(r.Schema)...)
+}
+
+// StarFields are the fields that * stands for after _timestamp, by name.
+func StarFields(s millstream.Schema) []string {
+	out := make([]string, 0, len(s.Fields))
+	for _, f := range s.Fields {
+		if f.Name != millstream.TimestampField {
+			out = append(out, f.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// before says which of two sources to read first.
+func (s *rowScan) before(a, b segment.Source) bool {
+	af, al := a.Span()
+	bf, bl := b.Span()
+	if s.newest {
+		return al > bl
+	}
+	return af < bf
+}
+
+// collect reads the first source alone: if it already has all the rows that are needed, most others need not be read at all.
+func (s *rowScan) collect(ctx context.Context) (Stats, error) {
+	var first Stats
+	if len(s.Sources) > 0 {
+		if err := s.scan(ctx, 0, &first); err != nil {
+			return first, err
+		}
+	}
+	workers := max(1, min(s.Workers, len(s.Sources)-1))
+	stats := make([]Stats, workers, workers+1)
+	var next atomic.Int64
+	g, gctx := errgroup.WithContext(ctx)
+	for w := range workers {
+		g.Go(func() error {
+			for {
+				i := int(next.Add(1))
+				if i >= len(s.Sources) {
+					return nil
+				}
+				if err := s.scan(gctx, i, &stats[w]); err != nil {
+					return err
+				}
+			}
+		})
+	}
+	err := g.Wait()
+	return sumStats(append(stats, first)), err
+}
+
+// scan reads one source as far as it can still matter.
+func (s *rowScan) scan(ctx context.Context, i int, stats *Stats) error {
+	defer s.Progress.Sources.Add(1)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	src := s.Sources[i]
+	rng, ok := s.window(src)
+	if !ok {
+		return nil
+	}
+	seq := int64(0)
+	q := segment.Scan{Range: rng, Filter: s.Plan.Filter, Fields: s.fields, Times: true, Newest: s.newest, Limit: max(s.need, 0)}
+	st, err := src.Scan(ctx, q, func(b *millstream.Batch) error {
+		c := s.copy(b, i)
+		if err := s.budget.take(c.size); err != nil {
+			return err
+		}
+		s.keep(c, seq)
+		seq += int64(len(c.times))
+		return ctx.Err()
+	})
+	stats.add(st)
+	s.Progress.Rows.Add(st.ScannedRows)
+	s.Progress.Bytes.Add(st.ScannedBytes)
+	return err
+}
+
+// window is the part of the range in which a source's rows may still be among the asked ones.
+func (s *rowScan) window(src segment.Source) (millstream.TimeRange, bool) {
+	rng := s.Range
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.need < 0 || len(s.refs) < s.need {
+		return rng, true
+	}
+	if !s.byTime {
+		return rng, false
+	}
+	s.prune()
+	bound := s.refs[s.need-1].time
+	if s.newest {
+		rng.Start = max(rng.Start, bound)
+	} else {
+		rng.End = min(rng.End, bound+1)
+	}
+	first, last := src.Span()
+	return rng, rng.Overlaps(first, last)
+}
+
+// keep adds a chunk's rows, and now and then lets go of those that cannot be in the answer.
+func (s *rowScan) keep(c *chunk, seq int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.live = len(c.times)
+	s.held = append(s.held, c)
+	for i, t := range c.times {
+		s.refs = append(s.refs, ref{time: t, chunk: c, row: i, seq: seq + int64(i)})
+	}
+	if s.need >= 0 && len(s.refs) > 2*s.need+BlockRows {
+		s.prune()
+	}
+}
+
+// prune sorts the rows and drops what is beyond the asked ones.
+func (s *rowScan) prune() {
+	slices.SortFunc(s.refs, s.compare)
+	if s.need < 0 || len(s.refs) <= s.need {
+		return
+	}
+	for _, r := range s.refs[s.need:] {
+		r.chunk.live--
+	}
+	clear(s.refs[s.need:])
+	s.refs = s.refs[:s.need]
+	s.held = slices.DeleteFunc(s.held, func(c *chunk) bool {
+		if c.live > 0 {
+			return false
+		}
+		s.budget.used.Add(-c.size)
+		return true
+	})
+}
+
+func (s *rowScan) compare(a, b ref) int {
+	if s.byTime && a.time != b.time {
+		if (a.time > b.time) == s.newest {
+			return -1
+		}
+		return 1
+	}
+	if a.chunk.source != b.chunk.source {
+		return a.chunk.source - b.chunk.source
+	}
+	return int(a.seq - b.seq)
+}
+
+// cut leaves the rows of the answer.
+func (s *rowScan) cut() {
+	s.prune()
+	s.refs = s.refs[min(s.Plan.Offset, len(s.refs)):]
+}
+
+// copy takes what a batch holds out of the source's memory.
+func (s *rowScan) copy(b *millstream.Batch, source int) *chunk {
+	n := len(b.Times)
+	c := &chunk{source: source, times: slices.Clone(b.Times), cols: make([]*millstream.Column, len(s.fields)), size: int64(n) * 48}
+	for i, f := range s.fields {
+		from := b.Column(f)
+		if from == nil {
+			continue
+		}
+		g := newGather(f, from.Type, n)
+		for row := range n {
+			g.take(from, row)
+		}
+		col := g.column()
+		c.cols[i] = &col
+		c.size += int64(len(col.Bytes) + 4*len(col.Offsets) + 8*len(col.Ints) + 8*len(col.Floats))
+	}
+	return c
+}
+
+// emit sends the kept rows in blocks.
+func (s *rowScan) emit(emit func(*Rows) error) error {
+	types := make([]millstream.Type, len(s.fields))
+	for i, f := range s.fields {
+		types[i] = s.typeOf(f)
+	}
+	names := s.names()
+	for refs := s.refs; len(refs) > 0; {
+		n := min(len(refs), BlockRows)
+		if err := emit(s.block(refs[:n], names, types)); err != nil {
+			return err
+		}
+		refs = refs[n:]
+	}
+	return nil
+}
+
+func (s *rowScan) block(refs []ref, names []string, types []millstream.Type) *Rows {
+	out := &Rows{N: len(refs), Columns: make([]millstream.Column, len(s.at))}
+	for i, at := range s.at {
+		if at < 0 {
+			times := make([]int64, len(refs))
+			for j, r := range refs {
+				times[j] = r.time
+			}
+			out.Columns[i] = millstream.Column{Name: names[i], Type: millstream.Timestamp, Ints: times}
+			continue
+		}
+		g := newGather(names[i], types[at], len(refs))
+		for _, r := range refs {
+			g.take(r.chunk.cols[at], r.row)
+		}
+		out.Columns[i] = g.column()
+	}
+	return out
+}
+
+func (s *rowScan) names() []string {
+	if s.Plan.Star {
+		return s.outFields()
+	}
+	names := make([]string, len(s.Plan.Out))
+	for i, o := range s.Plan.Out {
+		names[i] = o.Name
+	}
+	return names
+}
+
+// stream sends every row as it comes, source by source in parallel; for a plan without order and limit.
+func (s *rowScan) stream(ctx context.Context, emit func(*Rows) error) (Stats, error) {
+	types := make([]millstream.Type, len(s.fields))
+	for i, f := range s.fields {
+		types[i] = s.typeOf(f)
+	}
+	names, skip := s.names(), s.Plan.Offset
+	stats := make([]Stats, len(s.Sources))
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(s.Workers)
+	for i, src := range s.Sources {
+		g.Go(func() error {
+			q := segment.Scan{Range: s.Range, Filter: s.Plan.Filter, Fields: s.fields, Times: true}
+			st, err := src.Scan(gctx, q, func(b *millstream.Batch) error {
+				c := s.copy(b, i)
+				refs := make([]ref, len(c.times))
+				for j, t := range c.times {
+					refs[j] = ref{time: t, chunk: c, row: j}
+				}
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				drop := min(skip, len(refs))
+				skip -= drop
+				if refs = refs[drop:]; len(refs) == 0 {
+					return gctx.Err()
+				}
+				return emit(s.block(refs, names, types))
+			})
+			stats[i].add(st)
+			s.Progress.Sources.Add(1)
+			s.Progress.Rows.Add(st.ScannedRows)
+			s.Progress.Bytes.Add(st.ScannedBytes)
+			return err
+		})
+	}
+	err := g.Wait()
+	return sumStats(stats), err
+}

@@ -1,0 +1,91 @@
+// Package query answers statements over one snapshot of the catalog and the unflushed rows above it.
+package query
+
+import (
+	"context"
+	"time"
+
+	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/query/scan"
+)
+
+// Request is one statement of one organization's user.
+type Request struct {
+	Org       millstream.OrgID
+	User      string // shown in the running list
+	Language  string // sql
+	Statement string
+	Range     millstream.TimeRange // always applied
+	Limit     int                  // most rows to return; 0: the configured maximum
+	Params    []any                // values of the statement's $1, $2, …
+}
+
+// Column describes a column of an answer; Type is a SQL type name such as VARCHAR, BIGINT, DOUBLE, BOOLEAN, TIMESTAMP_NS or HUGEINT.
+type Column struct {
+	Name string `json:"name"`
+	Type string `json:"type"`
+}
+
+// Rows is a block of an answer.
+type Rows = scan.Rows
+
+// Sink receives an answer: Columns once, then blocks of rows. A block belongs to the sink.
+type Sink interface {
+	Columns([]Column) error
+	Rows(*Rows) error
+}
+
+// SegmentStats counts the segments of the snapshot that a query looked at.
+type SegmentStats struct {
+	Total   int `json:"total"`
+	Pruned  int `json:"pruned"`
+	Scanned int `json:"scanned"`
+	Cached  int `json:"cached"` // of the scanned ones, already on the local disk
+}
+
+// Stats is what a query cost.
+type Stats struct {
+	TookMS        int64        `json:"took_ms"`
+	ScannedRows   int64        `json:"scanned_rows"`
+	ScannedBytes  int64        `json:"scanned_bytes"`
+	Segments      SegmentStats `json:"segments"`
+	UnflushedRows int64        `json:"unflushed_rows"`
+	Nodes         int          `json:"nodes"`
+}
+
+// Answer is what is known once all rows are out. Partial says that rows may be missing, and Reasons why.
+type Answer struct {
+	Stats    Stats    `json:"stats"`
+	Partial  bool     `json:"partial"`
+	Reasons  []string `json:"partial_reasons,omitempty"`
+	Warnings []string `json:"warnings"`
+}
+
+// Estimate is what a statement would read.
+type Estimate struct {
+	Rows     int64            `json:"rows"`
+	Bytes    int64            `json:"bytes"`
+	Segments EstimateSegments `json:"segments"`
+	Async    bool             `json:"would_be_async"`
+}
+
+// EstimateSegments counts the segments of an estimate.
+type EstimateSegments struct {
+	Total  int `json:"total"`
+	Pruned int `json:"pruned"`
+	ToScan int `json:"to_scan"`
+}
+
+// Running is a query that has not ended yet.
+type Running struct {
+	ID           string           `json:"id"`
+	Org          millstream.OrgID `json:"organization"`
+	User         string           `json:"user"`
+	Statement    string           `json:"statement"`
+	Started      time.Time        `json:"started_at"`
+	Sources      int64            `json:"sources"`      // segments and unflushed runs to read
+	SourcesDone  int64            `json:"sources_done"` // of them, done
+	ScannedRows  int64            `json:"scanned_rows"`
+	ScannedBytes int64            `json:"scanned_bytes"`
+	cancel       context.CancelCauseFunc
+}
