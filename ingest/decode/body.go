@@ -112,12 +112,11 @@ func readAll(src io.Reader, m *meter, l Limits, compressed bool) ([]byte, error)
 	}
 }
 
-// grow doubles the buffer, but not far beyond what the limit lets in.
+// grow doubles the buffer, but not far beyond what the limit lets in. The small one is left to the collector, so that the pool keeps what fits.
 func grow(buf []byte, limit int64) []byte {
 	size := min(2*int64(cap(buf)), limit+minPooled)
 	out := make([]byte, len(buf), max(size, int64(cap(buf)+minPooled)))
 	copy(out, buf)
-	Release(buf)
 	return out
 }
 
@@ -227,7 +226,6 @@ func unsnappy(m *meter, l Limits) ([]byte, error) {
 	}
 	buf := *buffers.Get().(*[]byte)
 	if cap(buf) < n {
-		Release(buf)
 		buf = make([]byte, n)
 	}
 	out, err := snappy.Decode(buf[:cap(buf)], wire)
