@@ -51,10 +51,10 @@ const putIDKey = "ms-put"
 
 // NewS3 makes the client. It contacts nothing but, without static keys, the SDK's sources of credentials.
 func NewS3(ctx context.Context, c S3Config) (*S3, error) {
-	transport := s3Transport(c)
+	base := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { tune(t, c) }).WithTimeout(c.OpTimeout)
 	opts := []func(*config.LoadOptions) error{
 		config.WithRegion(c.Region),
-		config.WithHTTPClient(&http.Client{Transport: transport, Timeout: c.OpTimeout}),
+		config.WithHTTPClient(base),
 		config.WithRetryer(func() aws.Retryer {
 			return retry.NewStandard(func(o *retry.StandardOptions) {
 				o.MaxAttempts, o.MaxBackoff = 5, 5*time.Second
@@ -77,7 +77,10 @@ func NewS3(ctx context.Context, c S3Config) (*S3, error) {
 			o.BaseEndpoint = aws.String(c.Endpoint)
 		}
 	})
-	streaming := &http.Client{Transport: transport}
+	streaming := sdk.HTTPClient
+	if b, ok := streaming.(*awshttp.BuildableClient); ok { // the SDK may have added an operator's own CA bundle to it
+		streaming = b.WithTimeout(0)
+	}
 	return &S3{cfg: c, client: client, slots: semaphore.NewWeighted(int64(c.MaxConcurrency)), stream: func(o *s3.Options) { o.HTTPClient = streaming }}, nil
 }
 
@@ -89,16 +92,11 @@ func (noLimit) GetToken(context.Context, uint) (func() error, error) {
 }
 func (noLimit) AddTokens(uint) error { return nil }
 
-func s3Transport(c S3Config) *http.Transport {
-	return &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-		TLSHandshakeTimeout:   5 * time.Second,
-		ResponseHeaderTimeout: c.OpTimeout,
-		MaxIdleConnsPerHost:   c.MaxConcurrency,
-		IdleConnTimeout:       90 * time.Second,
-		ForceAttemptHTTP2:     true,
-	}
+func tune(t *http.Transport, c S3Config) {
+	t.DialContext = (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+	t.TLSHandshakeTimeout = 5 * time.Second
+	t.ResponseHeaderTimeout = c.OpTimeout
+	t.MaxIdleConnsPerHost = c.MaxConcurrency
 }
 
 // do runs one request under the concurrency bound.

@@ -121,6 +121,7 @@ func wireFaults(t *testing.T, endpoint string) {
 		case r.Method == http.MethodGet && take(&cut):
 			w.Header().Set("Content-Length", "10")
 			_, _ = w.Write([]byte("01234"))
+			w.(http.Flusher).Flush()
 			panic(http.ErrAbortHandler)
 		default:
 			proxy.ServeHTTP(w, r)
