@@ -196,7 +196,9 @@ func (k *keyring) read(ctx context.Context) error {
 	return nil
 }
 
-func keyPlace(id string) cipher.Place { return cipher.Place{Table: "jwt_keys", Row: id, Column: "secret"} }
+func keyPlace(id string) cipher.Place {
+	return cipher.Place{Table: "jwt_keys", Row: id, Column: "secret"}
+}
 
 // refuse is the one answer to bad credentials, whatever is wrong with them.
 func refuse(cause error) error {

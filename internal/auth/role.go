@@ -111,6 +111,9 @@ type Principal struct {
 	Scopes  Scope
 	TokenID string // of an API token, empty for a session
 	Session string // of a session, empty for an API token
+
+	// Degraded says that the database could not be asked and the rights are those of up to ten minutes ago, cut down to intake.
+	Degraded bool
 }
 
 // May says whether the principal has a scope and at least a role. An intake token belongs to its organization rather than to its maker: it can read
