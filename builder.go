@@ -1,66 +1,131 @@
 package millstream
 
 import (
-	"math/bits"
+	"slices"
 	"strconv"
 )
 
-// Limits bound what one record may hold; zero values mean the defaults of DefaultLimits.
+// Limits bound what one record may hold, and MaxColumns what one batch may; zero values mean the defaults of DefaultLimits.
 type Limits struct {
-	MaxFields int // fields a record
-	MaxKey    int // bytes of a field name
-	MaxRecord int // bytes of a record's values
-	MaxDepth  int // nesting of a decoded document; the decoders enforce it
+	MaxFields  int // fields a record
+	MaxKey     int // bytes of a field name
+	MaxRecord  int // bytes of a record's values
+	MaxDepth   int // nesting of a decoded document; the decoders enforce it
+	MaxColumns int // distinct fields of a batch; what comes beyond goes to the field _overflow
 }
 
 // DefaultLimits are the documented input limits.
-var DefaultLimits = Limits{MaxFields: 1000, MaxKey: 256, MaxRecord: 1 << 20, MaxDepth: 32}
+var DefaultLimits = Limits{MaxFields: 1000, MaxKey: 256, MaxRecord: 1 << 20, MaxDepth: 32, MaxColumns: 2000}
+
+// A batch pads every column to all rows, so few bytes of input can make many cells. A builder refuses records once its cells exceed freeCells plus
+// cellsPerValue for every value that was set, and maxCells in any case: 32 MiB for a tiny request, 256 MiB for the largest.
+const (
+	freeCells     = 4 << 20
+	cellsPerValue = 64
+	maxCells      = 32 << 20
+	maxColumn     = 1<<32 - 1<<20 // bytes of one column: offsets are 32 bits
+)
+
+// ErrTooSparse is why a builder takes no more records: the request spreads over more rows times fields than memory is given for. It concerns the request, not
+// the record. Its kind is TooLarge.
+var ErrTooSparse = Errorf(TooLarge, "the records spread over too many different fields for one request: send smaller batches")
 
 // Builder turns records into a columnar batch: for each record set its fields, then Commit it with its time, or Abort it, which leaves no trace.
-// A field set twice keeps the last value. If types conflict within the batch, the column widens by JoinType. A Builder is for one goroutine; it never
-// allocates per record once its columns have grown. An error of a setter is sticky for the record and returned by Commit.
+// A field set twice keeps the last value. If types conflict within the batch, the column widens by JoinType. Fields beyond MaxColumns are kept as one JSON
+// object in the field _overflow. A field that is called _timestamp or _overflow, which have a meaning of their own, is kept as _timestamp.value or
+// _overflow.value. A Builder is for one goroutine; it never allocates per record once its columns have grown. An error of a setter is sticky for
+// the record and returned by Commit.
 type Builder struct {
-	limits Limits
-	times  []int64
-	cols   []*build
-	byName map[string]int
-	next   int   // the column guessed to come next: senders repeat the order of fields
-	row    []int // columns set in the current record
-	size   int   // bytes of the current record
-	err    error
+	limits   Limits
+	times    []int64
+	cols     []*build
+	byName   map[string]int
+	start    follow  // the columns that records began with
+	after    *follow // the guess for the next column: what followed the last one before
+	row      []int   // columns set in the current record
+	undo     []widened
+	overflow []byte // the current record's fields beyond MaxColumns, as the inside of a JSON object
+	extra    int    // how many those are
+	size     int    // bytes of the current record
+	values   int    // values set in committed records
+	expect   int    // rows to expect in all, 0 if unknown
+	err      error
+	failed   string // the field err is about
 }
 
 type build struct {
 	Column
 	rows    int // rows appended, the current one included
+	values  int // rows that have a value
+	wideInt bool
+	next    follow
+}
+
+// follow remembers the two columns that came next most recently: senders repeat the order of fields, with a variant or two.
+type follow [2]int32
+
+// widened is what a column was before the current record widened it, so that Abort can restore it.
+type widened struct {
+	col     int
+	was     Column
 	wideInt bool
 }
 
+var noFollow = follow{-1, -1}
+
 // NewBuilder returns an empty builder.
 func NewBuilder(l Limits) *Builder {
-	if l.MaxFields == 0 {
-		l.MaxFields = DefaultLimits.MaxFields
+	for _, f := range []struct {
+		v *int
+		d int
+	}{
+		{&l.MaxFields, DefaultLimits.MaxFields}, {&l.MaxKey, DefaultLimits.MaxKey}, {&l.MaxRecord, DefaultLimits.MaxRecord}, {&l.MaxColumns, DefaultLimits.MaxColumns},
+	} {
+		if *f.v == 0 {
+			*f.v = f.d
+		}
 	}
-	if l.MaxKey == 0 {
-		l.MaxKey = DefaultLimits.MaxKey
-	}
-	if l.MaxRecord == 0 {
-		l.MaxRecord = DefaultLimits.MaxRecord
-	}
-	return &Builder{limits: l, byName: map[string]int{}}
+	b := &Builder{limits: l}
+	b.reset()
+	return b
+}
+
+func (b *Builder) reset() {
+	b.times, b.cols, b.byName, b.start, b.after = nil, nil, map[string]int{}, noFollow, &b.start
+	b.values, b.expect = 0, 0
 }
 
 // Rows is the number of committed records.
 func (b *Builder) Rows() int { return len(b.times) }
 
+// Reserve makes room for rows records in all, of the average size of those so far, so that columns need not grow step by step. A wrong guess only costs time or
+// memory for a while.
+func (b *Builder) Reserve(rows int) {
+	have := len(b.times)
+	if have == 0 || rows <= have || rows*max(len(b.cols), 1) > maxCells {
+		return
+	}
+	b.expect = rows
+	b.times = slices.Grow(b.times, rows-have)
+	for _, c := range b.cols {
+		c.fit(rows)
+		if n := len(c.Bytes); n > 0 {
+			c.Bytes = slices.Grow(c.Bytes, int(float64(n)*float64(rows-have)/float64(have))+64)
+		}
+	}
+}
+
 // String sets a field of the current record. Name and value are copied.
 func (b *Builder) String(name, v []byte) {
 	c := b.field(name, String, len(v))
 	if c == nil {
+		if b.spill(name, len(v)) {
+			b.overflow = appendQuoted(b.overflow, v)
+		}
 		return
 	}
 	if c.Type != String {
-		c.Widen(String)
+		b.widen(c, String)
 	}
 	c.Bytes = append(c.Bytes, v...)
 	c.Offsets = append(c.Offsets, uint32(len(c.Bytes)))
@@ -84,23 +149,21 @@ func (b *Builder) Time(name []byte, ns int64) { b.number(name, Timestamp, ns) }
 func (b *Builder) number(name []byte, t Type, v int64) {
 	c := b.field(name, t, 8)
 	if c == nil {
+		b.spillNumber(name, t, v)
 		return
 	}
-	wide := t == Int64 && (v > MaxExactInt || v < -MaxExactInt)
-	c.wideInt = c.wideInt || wide
-	if want := JoinType(c.Type, t, c.wideInt); want != c.Type {
-		c.Widen(want)
+	if t == Int64 && (v > MaxExactInt || v < -MaxExactInt) && !c.wideInt {
+		b.remember(c)
+		c.wideInt = true
+	}
+	if c.Type != t || c.wideInt {
+		if want := JoinType(c.Type, t, c.wideInt); want != c.Type {
+			b.widen(c, want)
+		}
 	}
 	switch c.Type {
 	case String:
-		switch t {
-		case Bool:
-			c.Bytes = strconv.AppendBool(c.Bytes, v != 0)
-		case Timestamp:
-			c.Bytes = append(c.Bytes, FormatTime(v)...)
-		default:
-			c.Bytes = strconv.AppendInt(c.Bytes, v, 10)
-		}
+		c.Bytes = appendNumber(c.Bytes, t, v)
 		c.Offsets = append(c.Offsets, uint32(len(c.Bytes)))
 	case Double:
 		c.Floats = append(c.Floats, float64(v))
@@ -109,14 +172,30 @@ func (b *Builder) number(name []byte, t Type, v int64) {
 	}
 }
 
+// appendNumber appends the canonical text of a Bool, Int64 or Timestamp.
+func appendNumber(dst []byte, t Type, v int64) []byte {
+	switch t {
+	case Bool:
+		return strconv.AppendBool(dst, v != 0)
+	case Timestamp:
+		return append(dst, FormatTime(v)...)
+	}
+	return strconv.AppendInt(dst, v, 10)
+}
+
 // Double sets a field of the current record.
 func (b *Builder) Double(name []byte, v float64) {
 	c := b.field(name, Double, 8)
 	if c == nil {
+		if b.spill(name, 8) {
+			b.overflow = appendDouble(b.overflow, v)
+		}
 		return
 	}
-	if want := JoinType(c.Type, Double, c.wideInt); want != c.Type {
-		c.Widen(want)
+	if c.Type != Double {
+		if want := JoinType(c.Type, Double, c.wideInt); want != c.Type {
+			b.widen(c, want)
+		}
 	}
 	if c.Type == String {
 		c.Bytes = append(c.Bytes, FormatDouble(v)...)
@@ -126,83 +205,149 @@ func (b *Builder) Double(name []byte, v float64) {
 	c.Floats = append(c.Floats, v)
 }
 
-// field finds or adds the column, pads it with nulls up to the current record and marks the record's value as set.
+// Null takes back a value that the current record has for the field, if it has one: a null that comes after it wins.
+func (b *Builder) Null(name []byte) {
+	if i := b.find(name); i >= 0 && b.cols[i].rows == len(b.times)+1 {
+		b.drop(i)
+	} else if i < 0 && b.extra > 0 && b.spill(name, 0) {
+		b.overflow = append(b.overflow, "null"...)
+	}
+}
+
+// field finds or adds the column, pads it with nulls up to the current record and marks the record's value as set. It returns nil if there is no column to set.
 func (b *Builder) field(name []byte, t Type, size int) *build {
 	if b.err != nil {
 		return nil
 	}
 	i := b.find(name)
 	if i < 0 {
-		if len(name) == 0 || len(name) > b.limits.MaxKey {
-			b.err = Errorf(Invalid, "a field name of %d bytes: use 1 to %d", len(name), b.limits.MaxKey)
+		if i = b.add(name, t); i < 0 {
 			return nil
 		}
-		i = len(b.cols)
-		c := &build{Column: Column{Name: string(name), Type: t}}
-		c.fit()
-		b.cols = append(b.cols, c)
-		b.byName[c.Name] = i
 	}
-	b.next = i + 1
 	c := b.cols[i]
+	b.after = &c.next
 	row := len(b.times)
 	if c.rows == row+1 { // set before in this record: the last value stays
-		c.pop()
 		b.drop(i)
 	}
-	if b.size += size; b.size > b.limits.MaxRecord {
-		b.err = Errorf(TooLarge, "the record is larger than %d bytes", b.limits.MaxRecord)
-		return nil
+	if b.size += size; b.size > b.limits.MaxRecord || len(b.row)+b.extra >= b.limits.MaxFields || len(c.Bytes) > maxColumn-size {
+		return b.refuse(name)
 	}
-	if len(b.row) >= b.limits.MaxFields {
-		b.err = Errorf(Invalid, "the record has more than %d fields", b.limits.MaxFields)
-		return nil
+	if c.values == 0 && c.Type != t { // of what it held nothing is left
+		*c = build{Column: Column{Name: c.Name, Type: t}, next: c.next}
+		c.fit(max(b.expect, row+1))
 	}
-	if uint64(len(c.Bytes))+uint64(size) > 1<<32-1<<20 {
-		b.err = Errorf(TooLarge, "a column of the request holds more than 4 GiB")
-		return nil
+	if c.rows < row {
+		c.pad(row)
 	}
-	c.pad(row)
-	c.setValid(row)
+	if c.Valid != nil {
+		c.setValid(row)
+	}
 	c.rows = row + 1
+	c.values++
 	b.row = append(b.row, i)
 	return c
 }
 
 func (b *Builder) find(name []byte) int {
-	if b.next < len(b.cols) && b.cols[b.next].Name == string(name) {
-		return b.next
-	}
-	if len(b.cols) > 0 && b.cols[0].Name == string(name) {
-		return 0
-	}
-	if i, ok := b.byName[string(name)]; ok {
-		return i
-	}
-	return -1
-}
-
-func (b *Builder) drop(i int) {
-	for k, x := range b.row {
-		if x == i {
-			b.row = append(b.row[:k], b.row[k+1:]...)
-			return
+	for _, i := range b.after {
+		if i >= 0 && b.cols[i].Name == string(name) {
+			return int(i)
 		}
 	}
+	i, ok := b.byName[string(name)]
+	if !ok {
+		return -1
+	}
+	b.after[1], b.after[0] = b.after[0], int32(i)
+	return i
+}
+
+// add makes a new column, or says -1 if the name is no good or the batch has enough columns.
+func (b *Builder) add(name []byte, t Type) int {
+	if len(name) == 0 || len(name) > b.limits.MaxKey {
+		b.fail(name[:min(len(name), b.limits.MaxKey)], Errorf(Invalid, "a field name of %d bytes: use 1 to %d", len(name), b.limits.MaxKey))
+		return -1
+	}
+	if string(name) == TimestampField || string(name) == OverflowField {
+		name = append(slices.Clip(name), ".value"...)
+		if i := b.find(name); i >= 0 {
+			return i
+		}
+	}
+	if len(b.cols) >= b.limits.MaxColumns {
+		return -1
+	}
+	return b.newColumn(name, t)
+}
+
+func (b *Builder) newColumn(name []byte, t Type) int {
+	i := len(b.cols)
+	c := &build{Column: Column{Name: string(name), Type: t}, next: noFollow}
+	c.fit(max(b.expect, len(b.times)+1))
+	b.cols = append(b.cols, c)
+	b.byName[c.Name] = i
+	b.after[1], b.after[0] = b.after[0], int32(i)
+	return i
+}
+
+// refuse says which limit the record broke with its field.
+func (b *Builder) refuse(name []byte) *build {
+	switch {
+	case b.size > b.limits.MaxRecord:
+		return b.fail(name, Errorf(TooLarge, "the record is larger than %d bytes", b.limits.MaxRecord))
+	case len(b.row)+b.extra >= b.limits.MaxFields:
+		return b.fail(name, Errorf(Invalid, "the record has more than %d fields", b.limits.MaxFields))
+	}
+	return b.fail(name, Errorf(TooLarge, "a column of the request holds more than %d bytes", maxColumn))
+}
+
+func (b *Builder) fail(field []byte, err error) *build {
+	b.err, b.failed = err, string(field)
+	return nil
+}
+
+// drop takes the current record's value of column i back.
+func (b *Builder) drop(i int) {
+	b.cols[i].pop()
+	k := slices.Index(b.row, i)
+	b.row = slices.Delete(b.row, k, k+1)
+}
+
+// remember keeps what the column is for Abort. Its slices stay as they are, because widening makes new ones.
+func (b *Builder) remember(c *build) {
+	b.undo = append(b.undo, widened{col: b.byName[c.Name], was: c.Column, wideInt: c.wideInt})
+}
+
+func (b *Builder) widen(c *build, t Type) {
+	b.remember(c)
+	c.Widen(t)
 }
 
 // Err is the error of the current record so far.
 func (b *Builder) Err() error { return b.err }
 
-// Commit ends the current record with its time. If a setter failed, the record is dropped and the error returned.
+// Failed is the field that the error of the current record is about.
+func (b *Builder) Failed() string { return b.failed }
+
+// Commit ends the current record with its time. If a setter failed, the record is dropped and the error returned; if the error is ErrTooSparse, no more records
+// will be taken.
 func (b *Builder) Commit(ns int64) error {
+	if cells := (len(b.times) + 1) * len(b.cols); b.err == nil && cells > freeCells && cells > min(maxCells, freeCells+cellsPerValue*b.values) {
+		b.err = ErrTooSparse
+	}
+	if b.extra > 0 && b.err == nil {
+		b.setOverflow()
+	}
 	if b.err != nil {
 		err := b.err
 		b.Abort()
 		return err
 	}
 	b.times = append(b.times, ns)
-	b.row, b.size, b.next = b.row[:0], 0, 0
+	b.values += len(b.row)
+	b.next()
 	return nil
 }
 
@@ -211,7 +356,16 @@ func (b *Builder) Abort() {
 	for _, i := range b.row {
 		b.cols[i].pop()
 	}
-	b.row, b.size, b.next, b.err = b.row[:0], 0, 0, nil
+	for _, u := range slices.Backward(b.undo) {
+		b.cols[u.col].restore(u)
+	}
+	b.next()
+}
+
+// next readies the builder for the next record.
+func (b *Builder) next() {
+	b.row, b.undo, b.size, b.after, b.err, b.failed = b.row[:0], b.undo[:0], 0, &b.start, nil, ""
+	b.overflow, b.extra = b.overflow[:0], 0
 }
 
 // Batch returns the committed records and leaves the builder empty. Columns without any value are left out. It returns nil when there are no records.
@@ -219,82 +373,14 @@ func (b *Builder) Batch() *Batch {
 	b.Abort()
 	out := &Batch{Times: b.times}
 	for _, c := range b.cols {
-		if c.rows == 0 {
-			continue
+		if c.values > 0 {
+			c.pad(len(b.times))
+			out.Columns = append(out.Columns, c.Column)
 		}
-		c.pad(len(b.times))
-		if c.full(len(b.times)) {
-			c.Valid = nil
-		} else if c.empty() {
-			continue
-		}
-		out.Columns = append(out.Columns, c.Column)
 	}
-	b.times, b.cols, b.byName, b.next = nil, nil, map[string]int{}, 0
+	b.reset()
 	if len(out.Times) == 0 {
 		return nil
 	}
 	return out
-}
-
-// fit readies the offsets of a String column.
-func (c *build) fit() {
-	if c.Type == String && len(c.Offsets) == 0 {
-		c.Offsets = append(c.Offsets, 0)
-	}
-}
-
-func (c *build) setValid(row int) {
-	for len(c.Valid) <= row>>6 {
-		c.Valid = append(c.Valid, 0)
-	}
-	c.Valid[row>>6] |= 1 << (row & 63)
-}
-
-func (c *build) pad(row int) {
-	for ; c.rows < row; c.rows++ {
-		switch c.Type {
-		case String:
-			c.Offsets = append(c.Offsets, uint32(len(c.Bytes)))
-		case Double:
-			c.Floats = append(c.Floats, 0)
-		default:
-			c.Ints = append(c.Ints, 0)
-		}
-	}
-	for len(c.Valid) < (row+63)>>6 {
-		c.Valid = append(c.Valid, 0)
-	}
-}
-
-// pop removes the last row's value.
-func (c *build) pop() {
-	c.rows--
-	c.Valid[c.rows>>6] &^= 1 << (c.rows & 63)
-	switch c.Type {
-	case String:
-		c.Offsets = c.Offsets[:len(c.Offsets)-1]
-		c.Bytes = c.Bytes[:c.Offsets[len(c.Offsets)-1]]
-	case Double:
-		c.Floats = c.Floats[:len(c.Floats)-1]
-	default:
-		c.Ints = c.Ints[:len(c.Ints)-1]
-	}
-}
-
-func (c *build) full(rows int) bool {
-	n := 0
-	for _, w := range c.Valid {
-		n += bits.OnesCount64(w)
-	}
-	return n == rows
-}
-
-func (c *build) empty() bool {
-	for _, w := range c.Valid {
-		if w != 0 {
-			return false
-		}
-	}
-	return true
 }
