@@ -37,7 +37,7 @@ type pass struct {
 // groups runs an aggregating plan.
 func (r *run) groups(ctx context.Context, emit func(*Rows) error) (Stats, error) {
 	passes := r.passes()
-	workers := max(1, min(r.Workers, len(r.Sources)))
+	workers := max(1, min(r.Workers, len(r.Inputs)))
 	partials, stats := make([]*partial, workers), make([]Stats, workers)
 	var next atomic.Int64
 	g, gctx := errgroup.WithContext(ctx)
@@ -50,10 +50,11 @@ func (r *run) groups(ctx context.Context, emit func(*Rows) error) (Stats, error)
 		g.Go(func() error {
 			for {
 				i := int(next.Add(1)) - 1
-				if i >= len(r.Sources) {
+				if i >= len(r.Inputs) {
 					return nil
 				}
-				if err := r.groupSource(gctx, p, passes, r.Sources[i], &stats[w]); err != nil {
+				err := r.with(gctx, r.Inputs[i], func(src segment.Source) error { return r.groupSource(gctx, p, passes, src, &stats[w]) })
+				if err != nil {
 					return err
 				}
 				r.Progress.Sources.Add(1)
@@ -181,9 +182,7 @@ func (r *run) groupSource(ctx context.Context, p *partial, passes []pass, src se
 		if err != nil {
 			return err
 		}
-		stats.add(st)
-		r.Progress.Rows.Add(st.ScannedRows)
-		r.Progress.Bytes.Add(st.ScannedBytes)
+		r.scanned(stats, st)
 	}
 	return nil
 }

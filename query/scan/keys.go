@@ -16,9 +16,9 @@ type keyCoder struct {
 	strs  stringTable
 	words wordTable
 
-	remap   []uint32 // code of each entry of the batch's dictionary, +1; 0: not looked up yet
-	lo, hi  int64    // the time bucket looked up last, [lo, hi)
-	inRange uint32   // and its code
+	remap []uint32 // code of each entry of the batch's dictionary, +1; 0: not looked up yet
+	close []uint32 // code of the time buckets from base on, 0: not looked up yet
+	base  int64
 }
 
 // values is the number of codes in use, null included.
@@ -130,19 +130,45 @@ func floatWord(v float64) uint64 {
 	return math.Float64bits(v)
 }
 
+// near is how many buckets around the first time are found by an array.
+const near = 1 << 14
+
+// buckets codes the start of each time's bucket. Rows of a segment need not be in time order, so the codes of the buckets near the first time seen are kept in
+// an array; times far away go by hash.
 func (k *keyCoder) buckets(times []int64, out []uint32) (grown int64) {
+	if len(times) == 0 {
+		return 0
+	}
+	if k.close == nil {
+		k.close = make([]uint32, near)
+		grown = near * 4
+		k.base = times[0] - floorMod(times[0], k.bucket)
+		if span := near / 2 * k.bucket; k.bucket < math.MaxInt64/near && k.base > math.MinInt64+span {
+			k.base -= span
+		}
+	}
+	inverse := 1 / float64(k.bucket)
 	for i, t := range times {
-		if t < k.lo || t >= k.hi {
+		q := int64(float64(t-k.base) * inverse) // off by one at most, for times that are near
+		if r := t - k.base - q*k.bucket; r < 0 {
+			q--
+		} else if r >= k.bucket {
+			q++
+		}
+		if uint64(q) >= near || t < k.base || q*k.bucket > t-k.base || t-k.base-q*k.bucket >= k.bucket {
 			var g int64
-			k.lo = t - floorMod(t, k.bucket)
-			k.hi = k.lo + k.bucket
-			if k.hi < k.lo {
-				k.hi = math.MaxInt64
-			}
-			k.inRange, g = k.words.find(uint64(k.lo))
+			out[i], g = k.words.find(uint64(t - floorMod(t, k.bucket)))
+			grown += g
+			continue
+		}
+		code := k.close[q]
+		if code == 0 {
+			var g int64
+			code, g = k.words.find(uint64(k.base + q*k.bucket))
+			k.close[q] = code
 			grown += g
 		}
-		out[i] = k.inRange
+		out[i] = code
 	}
 	return grown
 }

@@ -1,9 +1,9 @@
 package scan
 
 import (
+	"cmp"
 	"context"
 	"slices"
-	"sort"
 	"sync"
 	"sync/atomic"
 
@@ -54,7 +54,7 @@ func (r *run) rows(ctx context.Context, emit func(*Rows) error) (Stats, error) {
 	if s.need < 0 && !s.byTime {
 		return s.stream(ctx, emit)
 	}
-	sort.SliceStable(s.Sources, func(i, j int) bool { return s.before(s.Sources[i], s.Sources[j]) })
+	slices.SortStableFunc(s.Inputs, s.order)
 	stats, err := s.collect(ctx)
 	if err != nil {
 		return stats, err
@@ -107,25 +107,23 @@ func StarFields(s millstream.Schema) []string {
 	return out
 }
 
-// before says which of two sources to read first.
-func (s *rowScan) before(a, b segment.Source) bool {
-	af, al := a.Span()
-	bf, bl := b.Span()
+// order says which of two inputs to read first.
+func (s *rowScan) order(a, b Input) int {
 	if s.newest {
-		return al > bl
+		return cmp.Compare(b.Last, a.Last)
 	}
-	return af < bf
+	return cmp.Compare(a.First, b.First)
 }
 
 // collect reads the first source alone: if it already has all the rows that are needed, most others need not be read at all.
 func (s *rowScan) collect(ctx context.Context) (Stats, error) {
 	var first Stats
-	if len(s.Sources) > 0 {
+	if len(s.Inputs) > 0 {
 		if err := s.scan(ctx, 0, &first); err != nil {
 			return first, err
 		}
 	}
-	workers := max(1, min(s.Workers, len(s.Sources)-1))
+	workers := max(1, min(s.Workers, len(s.Inputs)-1))
 	stats := make([]Stats, workers, workers+1)
 	var next atomic.Int64
 	g, gctx := errgroup.WithContext(ctx)
@@ -133,7 +131,7 @@ func (s *rowScan) collect(ctx context.Context) (Stats, error) {
 		g.Go(func() error {
 			for {
 				i := int(next.Add(1))
-				if i >= len(s.Sources) {
+				if i >= len(s.Inputs) {
 					return nil
 				}
 				if err := s.scan(gctx, i, &stats[w]); err != nil {
@@ -149,33 +147,29 @@ func (s *rowScan) collect(ctx context.Context) (Stats, error) {
 // scan reads one source as far as it can still matter.
 func (s *rowScan) scan(ctx context.Context, i int, stats *Stats) error {
 	defer s.Progress.Sources.Add(1)
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	src := s.Sources[i]
-	rng, ok := s.window(src)
+	rng, ok := s.window(s.Inputs[i])
 	if !ok {
 		return nil
 	}
-	seq := int64(0)
-	q := segment.Scan{Range: rng, Filter: s.Plan.Filter, Fields: s.fields, Times: true, Newest: s.newest, Limit: max(s.need, 0)}
-	st, err := src.Scan(ctx, q, func(b *millstream.Batch) error {
-		c := s.copy(b, i)
-		if err := s.budget.take(c.size); err != nil {
-			return err
-		}
-		s.keep(c, seq)
-		seq += int64(len(c.times))
-		return ctx.Err()
+	return s.with(ctx, s.Inputs[i], func(src segment.Source) error {
+		seq := int64(0)
+		q := segment.Scan{Range: rng, Filter: s.Plan.Filter, Fields: s.fields, Times: true, Newest: s.newest, Limit: max(s.need, 0)}
+		st, err := src.Scan(ctx, q, func(b *millstream.Batch) error {
+			c := s.copy(b, i)
+			if err := s.budget.take(c.size); err != nil {
+				return err
+			}
+			s.keep(c, seq)
+			seq += int64(len(c.times))
+			return ctx.Err()
+		})
+		s.scanned(stats, st)
+		return err
 	})
-	stats.add(st)
-	s.Progress.Rows.Add(st.ScannedRows)
-	s.Progress.Bytes.Add(st.ScannedBytes)
-	return err
 }
 
-// window is the part of the range in which a source's rows may still be among the asked ones.
-func (s *rowScan) window(src segment.Source) (millstream.TimeRange, bool) {
+// window is the part of the range in which an input's rows may still be among the asked ones.
+func (s *rowScan) window(in Input) (millstream.TimeRange, bool) {
 	rng := s.Range
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,8 +186,7 @@ func (s *rowScan) window(src segment.Source) (millstream.TimeRange, bool) {
 	} else {
 		rng.End = min(rng.End, bound+1)
 	}
-	first, last := src.Span()
-	return rng, rng.Overlaps(first, last)
+	return rng, rng.Overlaps(in.First, in.Last)
 }
 
 // keep adds a chunk's rows, and now and then lets go of those that cannot be in the answer.
@@ -271,11 +264,7 @@ func (s *rowScan) copy(b *millstream.Batch, source int) *chunk {
 
 // emit sends the kept rows in blocks.
 func (s *rowScan) emit(emit func(*Rows) error) error {
-	types := make([]millstream.Type, len(s.fields))
-	for i, f := range s.fields {
-		types[i] = s.typeOf(f)
-	}
-	names := s.names()
+	types, names := s.fieldTypes(), s.names()
 	for refs := s.refs; len(refs) > 0; {
 		n := min(len(refs), BlockRows)
 		if err := emit(s.block(refs[:n], names, types)); err != nil {
@@ -306,6 +295,14 @@ func (s *rowScan) block(refs []ref, names []string, types []millstream.Type) *Ro
 	return out
 }
 
+func (s *rowScan) fieldTypes() []millstream.Type {
+	types := make([]millstream.Type, len(s.fields))
+	for i, f := range s.fields {
+		types[i] = s.typeOf(f)
+	}
+	return types
+}
+
 func (s *rowScan) names() []string {
 	if s.Plan.Star {
 		return s.outFields()
@@ -317,41 +314,58 @@ func (s *rowScan) names() []string {
 	return names
 }
 
-// stream sends every row as it comes, source by source in parallel; for a plan without order and limit.
+// stream sends every row as it comes, several sources at a time; for a plan without order and limit.
 func (s *rowScan) stream(ctx context.Context, emit func(*Rows) error) (Stats, error) {
-	types := make([]millstream.Type, len(s.fields))
-	for i, f := range s.fields {
-		types[i] = s.typeOf(f)
-	}
-	names, skip := s.names(), s.Plan.Offset
-	stats := make([]Stats, len(s.Sources))
+	out := &streamer{s: s, names: s.names(), types: s.fieldTypes(), skip: s.Plan.Offset, emit: emit}
+	stats := make([]Stats, len(s.Inputs))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(s.Workers)
-	for i, src := range s.Sources {
+	for i, in := range s.Inputs {
 		g.Go(func() error {
-			q := segment.Scan{Range: s.Range, Filter: s.Plan.Filter, Fields: s.fields, Times: true}
-			st, err := src.Scan(gctx, q, func(b *millstream.Batch) error {
-				c := s.copy(b, i)
-				refs := make([]ref, len(c.times))
-				for j, t := range c.times {
-					refs[j] = ref{time: t, chunk: c, row: j}
-				}
-				s.mu.Lock()
-				defer s.mu.Unlock()
-				drop := min(skip, len(refs))
-				skip -= drop
-				if refs = refs[drop:]; len(refs) == 0 {
-					return gctx.Err()
-				}
-				return emit(s.block(refs, names, types))
+			defer s.Progress.Sources.Add(1)
+			return s.with(gctx, in, func(src segment.Source) error {
+				q := segment.Scan{Range: s.Range, Filter: s.Plan.Filter, Fields: s.fields, Times: true}
+				st, err := src.Scan(gctx, q, func(b *millstream.Batch) error {
+					if err := gctx.Err(); err != nil {
+						return err
+					}
+					return out.send(s.copy(b, i))
+				})
+				s.scanned(&stats[i], st)
+				return err
 			})
-			stats[i].add(st)
-			s.Progress.Sources.Add(1)
-			s.Progress.Rows.Add(st.ScannedRows)
-			s.Progress.Bytes.Add(st.ScannedBytes)
-			return err
 		})
 	}
 	err := g.Wait()
 	return sumStats(stats), err
+}
+
+// streamer sends chunks one at a time.
+type streamer struct {
+	s     *rowScan
+	names []string
+	types []millstream.Type
+	emit  func(*Rows) error
+
+	mu   sync.Mutex
+	skip int // rows still to leave out
+}
+
+func (o *streamer) send(c *chunk) error {
+	refs := make([]ref, len(c.times))
+	for j, t := range c.times {
+		refs[j] = ref{time: t, chunk: c, row: j}
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	drop := min(o.skip, len(refs))
+	o.skip -= drop
+	for refs = refs[drop:]; len(refs) > 0; {
+		n := min(len(refs), BlockRows)
+		if err := o.emit(o.s.block(refs[:n], o.names, o.types)); err != nil {
+			return err
+		}
+		refs = refs[n:]
+	}
+	return nil
 }

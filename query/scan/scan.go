@@ -7,6 +7,7 @@ package scan
 import (
 	"context"
 	"runtime"
+	"slices"
 	"sync/atomic"
 
 	"github.com/millstream/millstream"
@@ -16,15 +17,29 @@ import (
 
 // Request is a plan and what it runs over.
 type Request struct {
-	Plan    *sql.Plan
-	Range   millstream.TimeRange
-	Schema  millstream.Schema // of the stream, joined with the fields of every source: what each field's type is in the answer
-	Sources []segment.Source
+	Plan   *sql.Plan
+	Range  millstream.TimeRange
+	Schema millstream.Schema // of the stream, joined with the fields of every source: what each field's type is in the answer
+	Inputs []Input
 
 	Workers int   // sources scanned at a time; 0: one per CPU
 	Memory  int64 // bytes that groups, kept rows and quantile values may take together; 0: DefaultMemory
 	// Progress, if set, counts sources as they are finished.
 	Progress *Progress
+}
+
+// Input is a source that may have to be opened, or fetched, before it can be read.
+type Input struct {
+	Rows        int
+	First, Last int64 // times of the first and the last record, both included
+	// Open gives the source and what to call when it is no longer read. It is called at most once at a time, when the request comes to the input.
+	Open func(ctx context.Context) (src segment.Source, release func(), err error)
+}
+
+// Opened makes an input of a source that is at hand.
+func Opened(s segment.Source) Input {
+	first, last := s.Span()
+	return Input{Rows: s.Rows(), First: first, Last: last, Open: func(context.Context) (segment.Source, func(), error) { return s, func() {}, nil }}
 }
 
 // DefaultMemory bounds the state of one request that names no bound.
@@ -68,8 +83,8 @@ func Run(ctx context.Context, r Request, emit func(*Rows) error) (Stats, error) 
 	if r.Progress == nil {
 		r.Progress = new(Progress)
 	}
-	run := &run{Request: r, budget: &budget{limit: r.Memory}}
-	run.Sources = joined(r)
+	run := &run{Request: r, budget: &budget{limit: r.Memory}, types: typesOf(r.Schema)}
+	run.Inputs = slices.DeleteFunc(slices.Clone(r.Inputs), func(in Input) bool { return in.Rows == 0 || !r.Range.Overlaps(in.First, in.Last) })
 	if r.Plan.Aggregate {
 		return run.groups(ctx, emit)
 	}
@@ -80,6 +95,27 @@ func Run(ctx context.Context, r Request, emit func(*Rows) error) (Stats, error) 
 type run struct {
 	Request
 	budget *budget
+	types  map[string]millstream.Type
+}
+
+// with opens an input, as the stream's schema sees it, for the time of f.
+func (r *run) with(ctx context.Context, in Input, f func(segment.Source) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	src, release, err := in.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return f(widen(src, r.types))
+}
+
+// scanned adds the cost of a scan.
+func (r *run) scanned(stats *Stats, st segment.ScanStats) {
+	stats.add(st)
+	r.Progress.Rows.Add(st.ScannedRows)
+	r.Progress.Bytes.Add(st.ScannedBytes)
 }
 
 // ErrMemory is the error of a request whose state outgrew its memory.

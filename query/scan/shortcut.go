@@ -24,9 +24,7 @@ func (r *run) shortcut(ctx context.Context, p *partial, ps pass, src segment.Sou
 		if err != nil {
 			return false, err
 		}
-		stats.add(st)
-		r.Progress.Rows.Add(st.ScannedRows)
-		r.Progress.Bytes.Add(st.ScannedBytes)
+		r.scanned(stats, st)
 		p.count(ps, st.Selected)
 		return true, nil
 	}

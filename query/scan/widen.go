@@ -7,29 +7,17 @@ import (
 	"github.com/millstream/millstream/segment"
 )
 
-// joined gives the sources whose records may lie in the range, each wrapped where a field's type is narrower than the stream's, so that all above sees one type
-// per field.
-func joined(r Request) []segment.Source {
-	types := make(map[string]millstream.Type, len(r.Schema.Fields))
-	for _, f := range r.Schema.Fields {
-		types[f.Name] = f.Type
-	}
-	out := make([]segment.Source, 0, len(r.Sources))
-	for _, s := range r.Sources {
-		if first, last := s.Span(); s.Rows() > 0 && r.Range.Overlaps(first, last) {
-			out = append(out, widen(s, types))
-		}
-	}
-	return out
-}
-
 // Widened gives the source as the stream's schema sees it: fields of narrower types are read as the stream's type, also by filters.
 func Widened(s segment.Source, schema millstream.Schema) segment.Source {
+	return widen(s, typesOf(schema))
+}
+
+func typesOf(schema millstream.Schema) map[string]millstream.Type {
 	types := make(map[string]millstream.Type, len(schema.Fields))
 	for _, f := range schema.Fields {
 		types[f.Name] = f.Type
 	}
-	return widen(s, types)
+	return types
 }
 
 func widen(s segment.Source, types map[string]millstream.Type) segment.Source {
