@@ -97,11 +97,9 @@ func (e *encoder) encodeFloats(dst []byte, r *run) []byte {
 	head := len(dst)
 	dst = append(dst, 0)
 	flags := byte(0)
-	if step, ok := constantStep(r.Times); !ok {
+	if !constantStep(r.Times) {
 		flags |= flagJitter
 		dst = appendDelta2(dst, r.Times[0], r.Times)
-	} else {
-		_ = step
 	}
 	if r.Starts != nil {
 		flags |= flagStarts
@@ -133,17 +131,13 @@ func (e *encoder) encodeFloats(dst []byte, r *run) []byte {
 	return appendDelta2(dst, 0, e.ints)
 }
 
-func constantStep(ts []int64) (step int64, ok bool) {
-	if len(ts) < 2 {
-		return 0, true
-	}
-	step = ts[1] - ts[0]
+func constantStep(ts []int64) bool {
 	for i := 2; i < len(ts); i++ {
-		if ts[i]-ts[i-1] != step {
-			return 0, false
+		if ts[i]-ts[i-1] != ts[1]-ts[0] {
+			return false
 		}
 	}
-	return step, true
+	return true
 }
 
 func constant(vs []float64) bool {

@@ -36,7 +36,7 @@ func (h *Head) Select(_ context.Context, q Query) ([]Series, error) {
 
 // match calls f for the series that match, under the read lock.
 func (h *Head) match(q Query, f func(*headSeries)) {
-	m := compile(q.Matchers)
+	m := compile(q)
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	visit := func(fam *family) {

@@ -15,11 +15,14 @@ type matchers struct {
 	rest    []*labels.Matcher
 	nameIs  string // the name that is asked for, if hasName
 	hasName bool
+	bounded bool // only names in [from, to]
+	from    string
+	to      string
 }
 
-func compile(ms []*labels.Matcher) matchers {
-	var out matchers
-	for _, m := range ms {
+func compile(q Query) matchers {
+	out := matchers{bounded: q.bounded, from: q.from, to: q.to}
+	for _, m := range q.Matchers {
 		if m.Name != nameLabel {
 			out.rest = append(out.rest, m)
 			continue
@@ -35,6 +38,9 @@ func compile(ms []*labels.Matcher) matchers {
 
 // name says whether a metric name matches.
 func (m *matchers) name(name string) bool {
+	if m.bounded && (name < m.from || name > m.to) {
+		return false
+	}
 	for _, x := range m.names {
 		if !x.Matches(name) {
 			return false

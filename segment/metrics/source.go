@@ -35,6 +35,9 @@ type Query struct {
 	Min, Max int64 // milliseconds, both included
 	Matchers []*labels.Matcher
 	KeysOnly bool // leave Series.Chunks empty
+
+	bounded  bool // only names in [from, to]
+	from, to string
 }
 
 func (q Query) overlaps(first, last int64) bool { return first <= q.Max && last >= q.Min }

@@ -1,0 +1,347 @@
+package metrics
+
+import (
+	"encoding/hex"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/millstream/millstream"
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress/zstd"
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+	"github.com/parquet-go/parquet-go/format"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/zeebo/blake3"
+)
+
+// row is a row of the Parquet object. It is complete: the index object holds nothing that cannot be made from the rows.
+type row struct {
+	Name     string `parquet:"name,dict"`
+	Labels   []byte `parquet:"labels,plain"` // canonical label set; only in the first row of a series, the others follow it
+	Min      int64  `parquet:"min_time,delta"`
+	Max      int64  `parquet:"max_time,delta"`
+	Count    int32  `parquet:"samples,delta"`
+	Encoding int32  `parquet:"encoding,dict"`
+	Chunk    []byte `parquet:"chunk,plain"`
+}
+
+const (
+	chunkColumn = 6
+	// pageBytes is how much of a column one page holds before compression. A query decompresses whole pages, so that a page should hold little more than one
+	// series of a large name; below 32 KiB zstd compresses noticeably worse.
+	pageBytes = 64 << 10
+	// rowGroupRows bounds the memory that parquet-go needs for the pages of an open row group to about 64 MiB.
+	rowGroupRows = 64 << 10
+	writeRows    = 32
+)
+
+// writer writes the objects of a segment from series in order.
+type writer struct {
+	data, index counter
+	parquet     *parquet.GenericWriter[row]
+	builder     indexBuilder
+	rows        []row
+	inGroup     int
+	group       int
+	floats      run
+	enc         encoder
+	it          Iterator
+	lastName    string
+	lastKey     string
+	started     bool
+	info        Info
+	samples     int64
+}
+
+// counter counts and hashes what is written.
+type counter struct {
+	w    io.Writer
+	n    int64
+	hash *blake3.Hasher
+	keep bool
+	kept []byte // what was written since keep was set
+}
+
+func newCounter(w io.Writer) counter { return counter{w: w, hash: blake3.New()} }
+
+func (c *counter) Write(b []byte) (int, error) {
+	n, err := c.w.Write(b)
+	c.n += int64(n)
+	_, _ = c.hash.Write(b[:n])
+	if c.keep {
+		c.kept = append(c.kept, b[:n]...)
+	}
+	return n, err
+}
+
+func (c *counter) sum() string { return hex.EncodeToString(c.hash.Sum(nil)) }
+
+func newWriter(data, index io.Writer) *writer {
+	w := &writer{data: newCounter(data), index: newCounter(index)}
+	w.parquet = parquet.NewGenericWriter[row](&w.data,
+		parquet.DataPageVersion(1),
+		parquet.PageBufferSize(pageBytes),
+		parquet.Compression(&zstd.Codec{Level: zstd.SpeedDefault}),
+		parquet.SkipPageBounds("chunk"), parquet.SkipPageBounds("labels"),
+		parquet.CreatedBy("millstream", "1", ""))
+	w.builder.init()
+	w.info.MinTime, w.info.MaxTime = math.MaxInt64, math.MinInt64
+	return w
+}
+
+// series writes one series. Series must come in order, each once.
+func (w *writer) series(s *Series, exemplars []millstream.Exemplar) error {
+	if w.started && compareSeries(&Series{Name: w.lastName, Key: w.lastKey}, s) >= 0 {
+		return millstream.Errorf(millstream.Internal, "series are not in order: %q after %q", s.Key, w.lastKey)
+	}
+	w.started, w.lastName, w.lastKey = true, s.Name, s.Key
+	before := w.builder.rowCount
+	if err := w.chunks(s); err != nil {
+		return err
+	}
+	if len(exemplars) > 0 {
+		c := encodeExemplars(exemplars)
+		if err := w.row(&c); err != nil {
+			return err
+		}
+	}
+	if w.builder.rowCount == before {
+		return nil
+	}
+	w.builder.endSeries()
+	return nil
+}
+
+// chunks writes the samples of a series as rows. Chunks that are full and overlap nothing are copied; all others are read and packed anew.
+func (w *writer) chunks(s *Series) error {
+	if reusable(s.Chunks) {
+		for i := range s.Chunks {
+			if err := w.row(&s.Chunks[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	w.it.Reset(s.Chunks)
+	var hist histogramWriter
+	for kind := w.it.Next(); kind != chunkenc.ValNone; kind = w.it.Next() {
+		if kind == chunkenc.ValFloat {
+			if err := hist.flush(w); err != nil {
+				return err
+			}
+			t, v := w.it.At()
+			if err := w.float(t, w.it.AtST(), v); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := w.flushFloats(); err != nil {
+			return err
+		}
+		if err := hist.add(w, kind); err != nil {
+			return err
+		}
+	}
+	if err := w.it.Err(); err != nil {
+		return err
+	}
+	if err := hist.flush(w); err != nil {
+		return err
+	}
+	return w.flushFloats()
+}
+
+func reusable(cs []Chunk) bool {
+	for i := range cs {
+		c := &cs[i]
+		if c.raw != nil || c.Enc != EncFloats || c.Count < maxChunkSamples/2 && i+1 < len(cs) || i > 0 && cs[i-1].Max >= c.Min {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *writer) float(t, start int64, v float64) error {
+	r := &w.floats
+	if start != 0 && r.Starts == nil {
+		r.Starts = make([]int64, len(r.Times), maxChunkSamples)
+	}
+	r.Times, r.Values = append(r.Times, t), append(r.Values, v)
+	if r.Starts != nil {
+		r.Starts = append(r.Starts, start)
+	}
+	if len(r.Times) < maxChunkSamples {
+		return nil
+	}
+	return w.flushFloats()
+}
+
+func (w *writer) flushFloats() error {
+	r := &w.floats
+	if len(r.Times) == 0 {
+		return nil
+	}
+	c := packFloats(&w.enc, r)
+	r.Times, r.Values, r.Starts = r.Times[:0], r.Values[:0], nil
+	return w.row(&c)
+}
+
+// row adds a row of the current series.
+func (w *writer) row(c *Chunk) error {
+	r := row{Name: w.lastName, Min: c.Min, Max: c.Max, Count: int32(c.Count), Encoding: int32(c.Enc), Chunk: c.Data}
+	if w.builder.beginRow(w.lastName, w.lastKey, c) {
+		r.Labels = []byte(w.lastKey)
+	}
+	w.rows = append(w.rows, r)
+	w.info.MinTime, w.info.MaxTime = min(w.info.MinTime, c.Min), max(w.info.MaxTime, c.Max)
+	if c.Enc != EncExemplars {
+		w.samples += int64(c.Count)
+	}
+	if len(w.rows) < writeRows {
+		return nil
+	}
+	return w.flushRows()
+}
+
+func (w *writer) flushRows() error {
+	if _, err := w.parquet.Write(w.rows); err != nil {
+		return err
+	}
+	w.inGroup += len(w.rows)
+	clear(w.rows)
+	w.rows = w.rows[:0]
+	if w.inGroup < rowGroupRows {
+		return nil
+	}
+	w.inGroup = 0
+	return w.parquet.Flush()
+}
+
+// close ends both objects.
+func (w *writer) close() (Info, error) {
+	if err := w.flushRows(); err != nil {
+		return Info{}, err
+	}
+	if err := w.closeParquet(); err != nil {
+		return Info{}, err
+	}
+	w.builder.dataSize, w.builder.samples = w.data.n, w.samples
+	w.builder.min, w.builder.max = w.info.MinTime, w.info.MaxTime
+	if err := w.builder.write(&w.index); err != nil {
+		return Info{}, err
+	}
+	w.info.Rows = w.samples
+	w.info.MinTime, w.info.MaxTime = nanoseconds(w.info.MinTime), nanoseconds(w.info.MaxTime)
+	w.info.DataSize, w.info.DataSum = w.data.n, w.data.sum()
+	w.info.IndexSize, w.info.IndexSum = w.index.n, w.index.sum()
+	return w.info, nil
+}
+
+// nanoseconds converts ms; times beyond what nanoseconds can say are clamped.
+func nanoseconds(ms int64) int64 {
+	const limit = math.MaxInt64 / 1_000_000
+	return min(max(ms, -limit), limit) * 1_000_000
+}
+
+// closeParquet ends the Parquet object and notes where the pages of chunks are. parquet-go keeps that to itself but writes it, as offset indexes, between
+// the rows and the footer.
+func (w *writer) closeParquet() error {
+	if err := w.parquet.Flush(); err != nil {
+		return err
+	}
+	from := w.data.n
+	w.data.keep = true
+	if err := w.parquet.Close(); err != nil {
+		return err
+	}
+	var rows int64
+	for _, g := range w.parquet.File().Metadata().RowGroups {
+		at := g.Columns[chunkColumn].OffsetIndexOffset - from
+		var x format.OffsetIndex
+		if err := thrift.Unmarshal(&thrift.CompactProtocol{}, w.data.kept[at:at+int64(g.Columns[chunkColumn].OffsetIndexLength)], &x); err != nil {
+			return err
+		}
+		for _, l := range x.PageLocations {
+			w.builder.pages = append(w.builder.pages, page{offset: l.Offset, size: l.CompressedPageSize, firstRow: rows + l.FirstRowIndex})
+		}
+		rows += g.NumRows
+	}
+	w.data.kept = nil
+	return nil
+}
+
+// histogramWriter collects histograms of one series into Prometheus' chunks.
+type histogramWriter struct {
+	chunk    chunkenc.Chunk
+	app      chunkenc.Appender
+	kind     chunkenc.ValueType
+	starts   bool
+	min, max int64
+}
+
+const histogramChunkSamples = 120
+
+// add appends the sample on which w.it stands.
+func (h *histogramWriter) add(w *writer, kind chunkenc.ValueType) error {
+	start := w.it.AtST()
+	if h.chunk != nil && (kind != h.kind || (start != 0) != h.starts || h.full()) {
+		if err := h.flush(w); err != nil {
+			return err
+		}
+	}
+	t := w.it.AtT()
+	if h.chunk == nil {
+		if err := h.begin(kind, start != 0, t); err != nil {
+			return err
+		}
+	}
+	var next chunkenc.Chunk
+	var recoded bool
+	var app chunkenc.Appender
+	var err error
+	if kind == chunkenc.ValHistogram {
+		_, x := w.it.AtHistogram(nil)
+		next, recoded, app, err = h.app.AppendHistogram(nil, start, t, x, false)
+	} else {
+		_, x := w.it.AtFloatHistogram(nil)
+		next, recoded, app, err = h.app.AppendFloatHistogram(nil, start, t, x, false)
+	}
+	if err != nil {
+		return err
+	}
+	if next != nil && !recoded {
+		if err := h.flush(w); err != nil {
+			return err
+		}
+		h.kind, h.starts, h.min = kind, start != 0, t
+	}
+	if next != nil {
+		h.chunk = next
+	}
+	h.app, h.max = app, t
+	return nil
+}
+
+func (h *histogramWriter) begin(kind chunkenc.ValueType, starts bool, t int64) (err error) {
+	if h.chunk, err = kind.NewChunk(false, starts); err != nil {
+		return err
+	}
+	h.kind, h.starts, h.min = kind, starts, t
+	h.app, err = h.chunk.Appender()
+	return err
+}
+
+func (h *histogramWriter) full() bool {
+	n := h.chunk.NumSamples()
+	return n >= histogramChunkSamples || n >= chunkenc.MinSamplesPerHistogramChunk && len(h.chunk.Bytes()) >= chunkenc.TargetBytesPerHistogramChunk
+}
+
+func (h *histogramWriter) flush(w *writer) error {
+	if h.chunk == nil || h.chunk.NumSamples() == 0 {
+		return nil
+	}
+	c := Chunk{Min: h.min, Max: h.max, Count: h.chunk.NumSamples(), Enc: encChunk + Encoding(h.chunk.Encoding()), Data: slices.Clone(h.chunk.Bytes())}
+	h.chunk, h.app = nil, nil
+	return w.row(&c)
+}
