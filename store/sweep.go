@@ -1,0 +1,34 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// How long rows outlive their use.
+const (
+	nodeSilence = 5 * time.Minute  // a silent node's routing row
+	pinAge      = 15 * time.Minute // an idempotency key
+	rangeAge    = 72 * time.Hour   // a published range: a lost reply is retried within seconds, this leaves room for a node that is down for a weekend
+)
+
+// Sweep deletes what nobody needs any more: rows of silent nodes, expired idempotency keys, sessions, invites and signing keys, and old published ranges. It is
+// safe to run anywhere, any number of times; every minute is right. It returns how many rows went.
+func (s *Store) Sweep(ctx context.Context) (deleted int64, err error) {
+	steps := []func() (int64, error){
+		func() (int64, error) { return s.q.DeleteSilentNodes(ctx, nodeSilence.Seconds()) },
+		func() (int64, error) { return s.q.DeleteOldPins(ctx, pinAge.Seconds()) },
+		func() (int64, error) { return s.q.DeleteOldRanges(ctx, rangeAge.Seconds()) },
+		func() (int64, error) { return s.q.DeleteOldSessions(ctx) },
+		func() (int64, error) { return s.q.DeleteOldInvites(ctx) },
+		func() (int64, error) { return s.q.DeleteOldKeys(ctx) },
+	}
+	var errs []error
+	for _, step := range steps {
+		n, err := step()
+		deleted += n
+		errs = append(errs, err)
+	}
+	return deleted, fail(errors.Join(errs...), "sweep the database")
+}
