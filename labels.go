@@ -2,7 +2,8 @@ package millstream
 
 import (
 	"encoding/binary"
-	"sort"
+	"slices"
+	"strings"
 	"unsafe"
 )
 
@@ -12,8 +13,11 @@ type Label struct{ Name, Value string }
 // EncodeLabels appends the canonical form of a label set to dst: labels sorted by name, empty values dropped, each name and value preceded by its uvarint
 // length. Two label sets are the same series exactly when their canonical forms are equal. The argument is sorted in place. A duplicate name is Invalid.
 func EncodeLabels(dst []byte, ls []Label) ([]byte, error) {
-	if !sort.SliceIsSorted(ls, func(i, j int) bool { return ls[i].Name < ls[j].Name }) {
-		sort.SliceStable(ls, func(i, j int) bool { return ls[i].Name < ls[j].Name })
+	for i := 1; i < len(ls); i++ {
+		if ls[i].Name < ls[i-1].Name { // senders sort, as a rule
+			slices.SortStableFunc(ls, func(a, b Label) int { return strings.Compare(a.Name, b.Name) })
+			break
+		}
 	}
 	for i, l := range ls {
 		if i > 0 && ls[i-1].Name == l.Name {
