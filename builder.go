@@ -207,6 +207,9 @@ func (b *Builder) Double(name []byte, v float64) {
 
 // Null takes back a value that the current record has for the field, if it has one: a null that comes after it wins.
 func (b *Builder) Null(name []byte) {
+	if b.err != nil {
+		return
+	}
 	if i := b.find(name); i >= 0 && b.cols[i].rows == len(b.times)+1 {
 		b.drop(i)
 	} else if i < 0 && b.extra > 0 && b.spill(name, 0) {
