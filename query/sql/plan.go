@@ -66,7 +66,8 @@ type Output struct {
 	Type  string // the SQL type that DuckDB would report, such as BIGINT or VARCHAR
 }
 
-// Order is one sort key over the output columns.
+// Order is one sort key over the output columns. Rows have at most one, which is always the records' time: Out is then where _timestamp is among the outputs,
+// 0 with Star, or -1 if it is not shown.
 type Order struct {
 	Out        int
 	Desc       bool

@@ -1,0 +1,131 @@
+package sql
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Bind resolves the statement's names against the schemas of its streams, tables[i] being what Tables()[i] is, and decides how it can run. now is the time
+// that now() and its like mean. Errors are of kind Invalid, with the position and, where there is one, a hint.
+func (s *Statement) Bind(ctx context.Context, tables []Table, now time.Time) (*Bound, error) {
+	if s.Kind != Select || len(tables) != len(s.refs) {
+		return nil, fmt.Errorf("bind: %d tables for %d references", len(tables), len(s.refs))
+	}
+	b, err := s.bind(tables, now, false)
+	if err != nil {
+		return nil, err
+	}
+	bound := &Bound{Columns: b.outputs, stmt: s, tables: tables, now: now, exact: b}
+	bound.Plan, err = s.plan(ctx, tables, now)
+	if err != nil {
+		return nil, err
+	}
+	if p := bound.Plan; p != nil && !p.Star {
+		bound.Columns = make([]string, len(p.Out))
+		for i := range p.Out {
+			bound.Columns[i] = p.Out[i].Name
+		}
+	}
+	return bound, nil
+}
+
+// Exact is the query over tables that hold exactly the rows that pass each table's Filter and the request's time range, with the computed columns filled in.
+func (b *Bound) Exact(ctx context.Context) (*Query, error) { return b.exact.query(ctx) }
+
+// Direct is the query over tables that may hold any rows of the request's time range, such as whole segment files: what can be filtered is filtered by the SQL
+// itself. Filter still says which rows are needed, for pruning. It is nil without an error if only a scan can evaluate the statement's match functions.
+//
+// DuckDB casts a file's column to the type of the view. Int64 to Double is what the schema means by it; a field that is String in the schema and another type
+// in a file must not be cast by DuckDB, whose texts differ from ours: such a file has to go through a scan.
+func (b *Bound) Direct(ctx context.Context) (*Query, error) {
+	if b.direct == nil {
+		d, err := b.stmt.bind(b.tables, b.now, true)
+		if err != nil {
+			return nil, err
+		}
+		b.direct = d
+	}
+	if b.direct.needScan {
+		return nil, nil
+	}
+	return b.direct.query(ctx)
+}
+
+// binder resolves one copy of a statement's tree and rewrites it on the way.
+type binder struct {
+	stmt     *Statement
+	tables   []Table
+	now      time.Time
+	direct   bool // keep in the SQL what filters rows
+	tree     node
+	views    []*view
+	computed int
+	needScan bool // a match function occurs
+	changed  int  // counts rewrites that change how an expression reads
+	unnamed  []unnamed
+	stars    []starred
+	outputs  []string
+}
+
+// unnamed is an output expression whose text changed: its name is the text it had.
+type unnamed struct{ now, before node }
+
+// starred is a * over views, which must not show their computed columns.
+type starred struct {
+	star  node
+	views []*view
+}
+
+func (s *Statement) bind(tables []Table, now time.Time, direct bool) (*binder, error) {
+	b := &binder{stmt: s, tables: tables, now: now.UTC(), direct: direct, tree: clone(s.tree).(node)}
+	out, open, err := b.bindQuery(b.tree, nil, nil, true)
+	if err != nil {
+		return nil, err
+	}
+	if !open {
+		b.outputs = make([]string, len(out))
+		for i := range out {
+			b.outputs[i] = out[i].name
+		}
+	}
+	for _, s := range b.stars {
+		hideComputed(s)
+	}
+	return b, nil
+}
+
+// query renders the bound tree.
+func (b *binder) query(ctx context.Context) (*Query, error) {
+	for _, u := range b.unnamed {
+		name, err := b.stmt.gate.name(ctx, u.before)
+		if err != nil {
+			return nil, err
+		}
+		u.now["alias"] = name
+	}
+	b.unnamed = nil
+	sql, err := b.stmt.gate.render(ctx, b.tree)
+	if err != nil {
+		return nil, err
+	}
+	q := &Query{SQL: sql, Columns: b.outputs}
+	for _, v := range b.views {
+		q.Tables = append(q.Tables, v.bound())
+	}
+	return q, nil
+}
+
+// name is what DuckDB calls an output column without an alias: the text of its expression.
+func (g *Gate) name(ctx context.Context, expression node) (string, error) {
+	sql, err := g.render(ctx, selectOf(expression))
+	return strings.TrimPrefix(sql, "SELECT "), err
+}
+
+func selectOf(expression node) node {
+	return node{"type": "SELECT_NODE", "modifiers": []any{}, "cte_map": node{"map": []any{}}, "select_list": []any{expression},
+		"from_table":   node{"type": "EMPTY", "alias": "", "sample": nil, "query_location": 0},
+		"where_clause": nil, "group_expressions": []any{}, "group_sets": []any{}, "aggregate_handling": "STANDARD_HANDLING", "having": nil, "sample": nil,
+		"qualify": nil}
+}
