@@ -102,7 +102,7 @@ func final(err error) bool {
 	return k == millstream.NotFound || k == millstream.Unauthenticated
 }
 
-// put keeps an answer unless something was forgotten since it was asked for. A full cache drops what is stale, and if that is not enough, anything.
+// put keeps an answer unless something was forgotten since it was asked for.
 func (c *cache[K]) put(key K, e *cached, epoch uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,13 +110,25 @@ func (c *cache[K]) put(key K, e *cached, epoch uint64) {
 		return
 	}
 	if len(c.entries) >= entries {
-		for k, old := range c.entries {
-			if old.err != nil || e.at.Sub(old.at) >= stale || len(c.entries) >= entries {
-				delete(c.entries, k)
-			}
-		}
+		c.shrink(e.at)
 	}
 	c.entries[key] = e
+}
+
+// shrink makes room for a quarter of the entries, so that the next walk over all of them is that many answers away: refusals and stale answers go first, and
+// if that is not enough, any. The caller holds mu.
+func (c *cache[K]) shrink(now time.Time) {
+	for k, e := range c.entries {
+		if e.err != nil || now.Sub(e.at) >= stale {
+			delete(c.entries, k)
+		}
+	}
+	for k := range c.entries {
+		if len(c.entries) <= entries*3/4 {
+			return
+		}
+		delete(c.entries, k)
+	}
 }
 
 // forget makes the next request with a key ask the database.
