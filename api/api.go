@@ -1,0 +1,123 @@
+// Package api is the HTTP API: a file per noun, one table of routes with their policies, and one place that turns an error into a reply.
+//
+// A request passes the frame (request id, client address, headers, log, metrics, panics), the router, the guard of its route (credentials, policy, rate
+// limit, time limit) and reaches a handler, which reads, calls once and renders. A route without a policy cannot be served: Handler refuses to build.
+package api
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/internal/auth"
+)
+
+// v1 is the root of the API below the base path.
+const v1 = "/api/v1"
+
+// API serves the HTTP API. Its fields are set once, before Handler.
+type API struct {
+	Auth    *auth.Service
+	Streams streams // *store.Store
+	Nodes   nodes   // *store.Store
+	Limiter limiter // per organization and rate class; nil: no limits
+	Checks  []Check // what readyz asks
+
+	Log        *slog.Logger
+	Registerer prometheus.Registerer
+	Gatherer   prometheus.Gatherer // behind /metrics
+	Now        func() time.Time
+
+	BasePath       string         // path prefix of everything, such as /millstream
+	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed
+	Version        string
+
+	metrics *metrics
+	ready   readiness
+	spec    []byte // the OpenAPI document
+}
+
+// limiter says whether an organization may make one more request of a class, and else when.
+type limiter interface {
+	Allow(org millstream.OrgID, class string) (wait time.Duration, ok bool)
+}
+
+// routes is the whole API. A noun adds its list here.
+func (a *API) routes() []route {
+	var all []route
+	for _, noun := range []func() []route{
+		a.healthRoutes, a.authRoutes, a.tokenRoutes, a.organizationRoutes, a.userRoutes, a.auditRoutes, a.streamRoutes, a.clusterRoutes, a.openapiRoutes,
+	} {
+		all = append(all, noun()...)
+	}
+	return all
+}
+
+// Handler builds the API of a node that serves all of it.
+func (a *API) Handler() (http.Handler, error) { return a.build(a.routes()) }
+
+// HealthHandler builds what every other node answers: health, readiness and metrics, and nothing else.
+func (a *API) HealthHandler() (http.Handler, error) { return a.build(a.healthRoutes()) }
+
+func (a *API) build(routes []route) (http.Handler, error) {
+	a.metrics = newMetrics(a.Registerer)
+	mux, err := a.mux(routes)
+	if err != nil {
+		return nil, err
+	}
+	if a.spec, err = openapi(routes, a.BasePath, a.Version); err != nil {
+		return nil, err
+	}
+	return a.frame(mux), nil
+}
+
+// mux registers the routes. It fails for a route without a policy, so that nothing is ever open by omission.
+func (a *API) mux(routes []route) (*chi.Mux, error) {
+	base := strings.TrimSuffix(a.BasePath, "/")
+	if base != "" && !strings.HasPrefix(base, "/") {
+		return nil, fmt.Errorf("[http].base_path %q must begin with a slash", a.BasePath)
+	}
+	m := chi.NewRouter()
+	m.NotFound(a.respond(func(http.ResponseWriter, *http.Request) error {
+		return millstream.Errorf(millstream.NotFound, "there is nothing at this path")
+	}))
+	m.MethodNotAllowed(a.respond(methodNotAllowed))
+	for i := range routes {
+		rt := &routes[i]
+		if err := rt.check(); err != nil {
+			return nil, err
+		}
+		m.Method(rt.method, base+rt.path, a.respond(a.guard(rt)))
+	}
+	return m, nil
+}
+
+// Limits of a connection. The body of a request may take as long as it likes while it moves; see body.go.
+const (
+	readHeaderTimeout = 5 * time.Second
+	idleTimeout       = 2 * time.Minute
+	maxHeader         = 16 << 10
+	// net/http reads a little more than MaxHeaderBytes before it refuses; this is taken off so that 16 KiB are what is accepted.
+	headerSlack = 4096
+)
+
+// Server is an HTTP server with the API's limits around a handler.
+func Server(h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: readHeaderTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader - headerSlack,
+		ErrorLog:          slog.NewLogLogger(log.With("component", "http").Handler(), slog.LevelDebug),
+	}
+}
+
+// handler reads, calls once and renders; an error becomes a reply in respond.go.
+type handler func(w http.ResponseWriter, r *http.Request) error

@@ -1,0 +1,78 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/millstream/millstream/internal/auth"
+)
+
+// route is one line of the API: where it is, who may call it, what runs, and how it is described.
+type route struct {
+	method string
+	path   string // below the base path
+	policy policy
+	handle handler
+	doc    operation
+	shape  errorShape // nil: the API's own; routes that imitate another product answer in that product's shape
+}
+
+// policy says who may call a route and how it is counted. The zero policy allows nobody and is refused at start.
+type policy struct {
+	public  bool
+	known   bool       // any valid credential
+	scope   auth.Scope // what an API token must carry
+	role    auth.Role  // the least rank
+	rate    string     // rate class: rateIntake, rateQuery or none
+	action  string     // what a mutating call is called in the audit log
+	timeout time.Duration
+}
+
+// The rate classes.
+const (
+	rateIntake = "intake"
+	rateQuery  = "query"
+)
+
+// defaultTimeout ends requests of routes that state no limit of their own.
+const defaultTimeout = 30 * time.Second
+
+// public is open to everybody. Anything that can be guessed there must be throttled by the handler.
+func public() policy { return policy{public: true} }
+
+// known is open to every valid credential, whatever its scopes and role; it must show and change nothing but the caller's own.
+func known() policy { return policy{known: true} }
+
+// need asks for a credential with a scope and a least role.
+func need(scope auth.Scope, role auth.Role) policy { return policy{scope: scope, role: role} }
+
+// intake is the policy of all that takes telemetry: an intake token, or a session that may write.
+func intake() policy { return policy{scope: auth.Intake, role: auth.Editor, rate: rateIntake} }
+
+// query is the policy of all that reads telemetry. The time limit is the engine's.
+func query() policy {
+	return policy{scope: auth.Query, role: auth.Viewer, rate: rateQuery, timeout: -1}
+}
+
+// audited names the change a route makes.
+func (p policy) audited(action string) policy { p.action = action; return p }
+
+// within sets the time limit of a route; negative: none.
+func (p policy) within(d time.Duration) policy { p.timeout = d; return p }
+
+// check refuses a route that would be served by omission: without a policy, or changing something without a name for it in the audit log.
+func (rt *route) check() error {
+	p := rt.policy
+	if !p.public && !p.known && (p.scope == 0 || p.role == auth.NoRole) {
+		return fmt.Errorf("route %s %s has no policy", rt.method, rt.path)
+	}
+	if rt.mutates() && p.action == "" && p.rate == "" {
+		return fmt.Errorf("route %s %s changes something and has no audit action", rt.method, rt.path)
+	}
+	return nil
+}
+
+func (rt *route) mutates() bool {
+	return rt.method != http.MethodGet && rt.method != http.MethodHead && rt.method != http.MethodOptions
+}
