@@ -1,0 +1,175 @@
+package segment
+
+import (
+	"encoding/hex"
+	"io"
+	"sync"
+
+	"github.com/zeebo/blake3"
+
+	"github.com/millstream/millstream"
+)
+
+// Options tune encoding; the zero value is the write path's choice.
+type Options struct {
+	Level     int  // zstd level; 0 and 1 are the fastest
+	TimeOrder bool // keep rows in time order within runs instead of clustering them
+}
+
+// Info describes a segment that was written. Times are in ns, both included; sums are hex BLAKE3-256 of each object's bytes.
+type Info struct {
+	Rows              int64
+	MinTime, MaxTime  int64
+	DataSize          int64
+	IndexSize         int64
+	DataSum, IndexSum string
+	Fields            []FieldStat
+}
+
+// maxRunBytes bounds the values of a run, so that encoding one takes bounded memory.
+const maxRunBytes = 128 << 20
+
+var runWriters sync.Pool // of *runWriter at level 0
+
+// Encode writes the records of the batches as one segment: a Parquet object to data and its index to index. Fields that have different types in different
+// batches get their least common type. An empty input is Invalid.
+func Encode(data, index io.Writer, batches []*millstream.Batch, o Options) (Info, error) {
+	t, err := newTable(batches)
+	if err != nil {
+		return Info{}, err
+	}
+	if len(t.refs) == 0 {
+		return Info{}, millstream.Errorf(millstream.Invalid, "a segment needs at least one record")
+	}
+	w, _ := runWriters.Get().(*runWriter)
+	if w == nil || o.Level > 1 {
+		w = newRunWriter(o.Level)
+	}
+	if o.Level <= 1 {
+		defer runWriters.Put(w)
+	}
+	main := -1
+	if !o.TimeOrder {
+		main = t.mainText()
+	}
+	f := newFileWriter(data, index)
+	for _, fd := range t.fields {
+		f.field(FieldStat{Name: fd.name, Type: fd.typ, WideInt: fd.wide})
+	}
+	perRun := max(blockRows, min(runRows, int(maxRunBytes/(t.rawSize/int64(len(t.refs))+1))))
+	for from := 0; from < len(t.refs); from += perRun {
+		info, err := w.write(t, t.refs[from:min(from+perRun, len(t.refs))], main)
+		if err != nil {
+			return Info{}, err
+		}
+		if err := f.run(info, w.cols, w.data, w.index.p); err != nil {
+			return Info{}, err
+		}
+	}
+	return f.close()
+}
+
+// fileWriter writes the two objects of a segment from encoded runs.
+type fileWriter struct {
+	data, index counter
+	fields      []FieldStat
+	byName      map[string]int
+	runs        []runInfo
+	parquet     parquetFooter
+}
+
+// counter counts and sums what passes through.
+type counter struct {
+	w   io.Writer
+	n   int64
+	sum *blake3.Hasher
+}
+
+func (c *counter) write(p []byte) error {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	_, _ = c.sum.Write(p[:n])
+	return err
+}
+
+func newFileWriter(data, index io.Writer) *fileWriter {
+	return &fileWriter{data: counter{w: data, sum: blake3.New()}, index: counter{w: index, sum: blake3.New()}, byName: map[string]int{}}
+}
+
+// field announces a field, or widens what is known of it by WideInt. All are announced before the first run.
+func (f *fileWriter) field(s FieldStat) {
+	if i, ok := f.byName[s.Name]; ok {
+		f.fields[i].WideInt = f.fields[i].WideInt || s.WideInt
+		return
+	}
+	f.byName[s.Name] = len(f.fields)
+	f.fields = append(f.fields, FieldStat{Name: s.Name, Type: s.Type, WideInt: s.WideInt})
+}
+
+// run appends a run. Its data and index are the bytes that a runWriter made.
+func (f *fileWriter) run(info runInfo, cols []column, data, index []byte) error {
+	if f.data.n == 0 {
+		if err := f.data.write([]byte(parquetMagic)); err != nil {
+			return err
+		}
+	}
+	info.dataBase, info.base = f.data.n, f.index.n
+	for i := range cols {
+		if k, ok := f.byName[cols[i].name]; ok {
+			f.fields[k].Rows += cols[i].rows
+		}
+	}
+	if err := f.data.write(data); err != nil {
+		return err
+	}
+	if err := f.parquet.rowGroup(f, info, cols); err != nil {
+		return err
+	}
+	f.runs = append(f.runs, info)
+	return f.index.write(index)
+}
+
+const (
+	indexMagic   = "MSindex1"
+	trailerSize  = 4 + 4 + len(indexMagic)
+	parquetMagic = "PAR1"
+)
+
+// close writes both footers.
+func (f *fileWriter) close() (Info, error) {
+	footer, err := f.parquet.bytes(f)
+	if err != nil {
+		return Info{}, err
+	}
+	if err := f.data.write(footer); err != nil {
+		return Info{}, err
+	}
+	out := Info{MinTime: f.runs[0].minTime, MaxTime: f.runs[0].maxTime, Fields: f.fields}
+	var w writer
+	w.uint(uint64(len(f.fields)))
+	for _, s := range f.fields {
+		w.string(s.Name)
+		w.byte(byte(s.Type))
+		w.byte(map[bool]byte{true: 1}[s.WideInt])
+		w.uint(uint64(s.Rows))
+	}
+	w.uint(uint64(len(f.runs)))
+	for _, r := range f.runs {
+		w.uint(uint64(r.rows))
+		w.int(r.minTime)
+		w.int(r.maxTime)
+		w.sizes(r.dataBase, r.dataSize, r.base, r.size)
+		w.region(r.header)
+		out.Rows += int64(r.rows)
+		out.MinTime, out.MaxTime = min(out.MinTime, r.minTime), max(out.MaxTime, r.maxTime)
+	}
+	w.fixed32(checksum(w.p))
+	w.fixed32(uint32(len(w.p) - 4))
+	w.p = append(w.p, indexMagic...)
+	if err := f.index.write(w.p); err != nil {
+		return Info{}, err
+	}
+	out.DataSize, out.IndexSize = f.data.n, f.index.n
+	out.DataSum, out.IndexSum = hex.EncodeToString(f.data.sum.Sum(nil)), hex.EncodeToString(f.index.sum.Sum(nil))
+	return out, nil
+}

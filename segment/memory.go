@@ -1,0 +1,108 @@
+package segment
+
+import (
+	"context"
+	"math"
+	"math/bits"
+
+	"github.com/millstream/millstream"
+)
+
+// Memory makes a batch a Source. The batch must not change afterwards. It has no index: filters look at every row in the range.
+func Memory(b *millstream.Batch) Source {
+	m := &memory{b: b, byName: make(map[string]*millstream.Column, len(b.Columns)), first: math.MaxInt64, last: math.MinInt64}
+	for _, t := range b.Times {
+		m.first, m.last = min(m.first, t), max(m.last, t)
+	}
+	for i := range b.Columns {
+		c := &b.Columns[i]
+		m.byName[c.Name] = c
+		f := FieldStat{Name: c.Name, Type: c.Type, Rows: int64(len(b.Times))}
+		if c.Valid != nil {
+			f.Rows = 0
+			for _, w := range c.Valid {
+				f.Rows += int64(bits.OnesCount64(w))
+			}
+		}
+		if c.Type == millstream.Int64 {
+			for _, v := range c.Ints {
+				f.WideInt = f.WideInt || v > millstream.MaxExactInt || v < -millstream.MaxExactInt
+			}
+		}
+		if c.Type == millstream.String && !IsID(c.Name) {
+			m.words = append(m.words, c.Name)
+		}
+		m.fields = append(m.fields, f)
+	}
+	return m
+}
+
+type memory struct {
+	b           *millstream.Batch
+	byName      map[string]*millstream.Column
+	fields      []FieldStat
+	words       []string
+	first, last int64
+}
+
+func (m *memory) Rows() int                               { return len(m.b.Times) }
+func (m *memory) Span() (first, last int64)               { return m.first, m.last }
+func (m *memory) Fields() []FieldStat                     { return m.fields }
+func (m *memory) ValueCounts(string) ([]ValueCount, bool) { return nil, false }
+
+func (m *memory) Scan(ctx context.Context, s Scan, emit func(*millstream.Batch) error) (ScanStats, error) {
+	x, err := newScanner(ctx, m.fields, s, emit)
+	if err != nil {
+		return ScanStats{}, err
+	}
+	for from := 0; from < len(m.b.Times); from += runRows {
+		x.pieces = append(x.pieces, &memoryPiece{memory: m, from: from, to: min(from+runRows, len(m.b.Times)), views: map[string]*millstream.Column{}})
+	}
+	err = x.run()
+	return x.stats, err
+}
+
+// memoryPiece is a stretch of the batch's rows, and, at the block it stands on, a block.
+type memoryPiece struct {
+	*memory
+	from, to int
+	lo, hi   int // rows of the block
+	views    map[string]*millstream.Column
+}
+
+func (p *memoryPiece) size() int    { return p.to - p.from }
+func (p *memoryPiece) start() error { return nil }
+func (p *memoryPiece) want(uint64)  {}
+
+func (p *memoryPiece) span() (first, last int64) { return p.first, p.last }
+func (p *memoryPiece) times(int) (lo, hi int64)  { return p.first, p.last }
+
+func (p *memoryPiece) prune(node) (verdict, error) {
+	return verdict{may: allBlocks((p.to - p.from + blockRows - 1) / blockRows)}, nil
+}
+
+func (p *memoryPiece) at(i int) block {
+	p.lo = p.from + i*blockRows
+	p.hi = min(p.lo+blockRows, p.to)
+	return p
+}
+
+func (p *memoryPiece) rows() int       { return p.hi - p.lo }
+func (p *memoryPiece) texts() []string { return p.words }
+
+func (p *memoryPiece) column(name string) (*millstream.Column, error) {
+	c := p.byName[name]
+	if name == millstream.TimestampField {
+		c = &millstream.Column{Name: name, Type: millstream.Timestamp, Ints: p.b.Times}
+	}
+	if c == nil {
+		return nil, nil
+	}
+	v := p.views[name]
+	if v == nil {
+		v = &millstream.Column{}
+		p.views[name] = v
+	}
+	*v = sliceColumn(c, p.lo, p.hi)
+	return v, nil
+}

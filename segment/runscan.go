@@ -1,0 +1,86 @@
+package segment
+
+import (
+	"github.com/millstream/millstream"
+)
+
+// readers are the column readers of one scan. They go from run to run with their buffers.
+type readers struct {
+	r      *Reader
+	run    int
+	stats  *ScanStats
+	byName map[string]*columnReader
+	words  []string // fields that Match searches
+}
+
+// runScan is a run of a segment as one scan sees it: a piece, and, at the block it stands on, a block.
+type runScan struct {
+	*readers
+	run    int
+	info   *runInfo
+	h      *runHeader
+	block_ int
+	need   uint64
+	dir    map[string]*tokenDirectory
+}
+
+func (x *runScan) span() (first, last int64) { return x.info.minTime, x.info.maxTime }
+func (x *runScan) size() int                 { return x.info.rows }
+
+func (x *runScan) start() error {
+	h, err := x.r.header(x.run)
+	if err != nil {
+		return err
+	}
+	x.h = h
+	for _, c := range x.byName {
+		c.close()
+	}
+	x.words = x.words[:0]
+	for i := range h.cols {
+		if c := &h.cols[i]; c.typ == millstream.String && !IsID(c.name) {
+			x.words = append(x.words, c.name)
+		}
+	}
+	return nil
+}
+
+func (x *runScan) prune(n node) (verdict, error) {
+	v, err := n.prune(x)
+	all := allBlocks(x.info.blocks())
+	return verdict{v.may & all, v.must & v.may & all, v.none & all}, err
+}
+
+// want says which blocks will be asked for, so that their pages are read together.
+func (x *runScan) want(blocks uint64) { x.need = blocks }
+
+func (x *runScan) times(block int) (lo, hi int64) {
+	if c := x.h.column(millstream.TimestampField); c != nil && c.lo != nil {
+		return c.lo[block], c.hi[block]
+	}
+	return x.info.minTime, x.info.maxTime
+}
+
+func (x *runScan) at(i int) block {
+	x.block_ = i
+	return x
+}
+
+func (x *runScan) rows() int       { return min(blockRows, x.info.rows-x.block_*blockRows) }
+func (x *runScan) texts() []string { return x.words }
+
+func (x *runScan) column(name string) (*millstream.Column, error) {
+	c := x.h.column(name)
+	if c == nil {
+		return nil, nil
+	}
+	cr := x.byName[name]
+	if cr == nil {
+		cr = &columnReader{}
+		x.byName[name] = cr
+	}
+	if cr.col != c {
+		cr.open(x, c)
+	}
+	return cr.block(x.block_)
+}
