@@ -51,7 +51,12 @@ type decoder struct {
 	result decode.Result
 	index  int   // of the current record
 	err    error // why the whole request is refused
+	wasted int   // bytes behind their own line that malformed records were read on to
 }
+
+// maxWasted is how many bytes may be read twice because lines that were cut off ran into the next ones. Beyond that a record ends with its line, so that no
+// body costs more than a few readings of it.
+const maxWasted = 1 << 20
 
 // array reads the elements of the array at i.
 func (d *decoder) array(i int) error {
@@ -78,7 +83,7 @@ func (d *decoder) array(i int) error {
 // lines reads records that each end with their line.
 func (d *decoder) lines(i int) error {
 	for ; i < len(d.Data); i = d.Space(i) {
-		end := d.Read(i, d.b)
+		end := d.read(i)
 		if end >= 0 && !d.atLineEnd(end) {
 			d.Drop()
 			end = d.Fail(end, "something follows the record on its line")
@@ -102,6 +107,18 @@ func (d *decoder) lines(i int) error {
 	return nil
 }
 
+// read reads the record at i, but not beyond its line if too much was wasted by that.
+func (d *decoder) read(i int) int {
+	if d.wasted <= maxWasted {
+		return d.Read(i, d.b)
+	}
+	body := d.Data
+	d.Data = body[:d.nextLine(i)]
+	end := d.Read(i, d.b)
+	d.Data = body
+	return end
+}
+
 func (d *decoder) atLineEnd(i int) bool {
 	for ; i < len(d.Data); i++ {
 		switch d.Data[i] {
@@ -119,6 +136,7 @@ func (d *decoder) atLineEnd(i int) bool {
 func (d *decoder) recover(i int) (next int, ok bool) {
 	at, _ := d.Failure()
 	next = d.nextLine(i)
+	d.wasted += max(0, at-next)
 	if k := d.Space(next); at < next || k == len(d.Data) || d.Data[k] == '{' {
 		return next, true
 	}

@@ -269,6 +269,19 @@ func TestRefusedAsAWhole(t *testing.T) {
 	}
 }
 
+// TestCutLinesCostLinearTime: each line is a valid beginning that all following lines continue.
+func TestCutLinesCostLinearTime(t *testing.T) {
+	body := strings.Repeat("{\"a\":\n", 1<<20) + "{\"a\":1}"
+	start := time.Now()
+	res, err := Decode("s", []byte(body), now, decode.Limits{})
+	if err != nil || res.Accepted != 1 || res.Rejected != 1<<20 {
+		t.Errorf("%d accepted, %d rejected, %v", res.Accepted, res.Rejected, err)
+	}
+	if d := time.Since(start); d > 20*time.Second {
+		t.Errorf("it took %v", d)
+	}
+}
+
 func TestTypesWidenWithinARequest(t *testing.T) {
 	res, err := Decode("s", []byte("{\"n\":1}\n{\"n\":2.5}\n{\"n\":\"x\"}\n{\"n\":true}\n{\"n\":[1]}\n{\"n\":18446744073709551615}"), now, decode.Limits{})
 	want := "n:string=1|n:string=2.5|n:string=x|n:string=true|n:string=[1]|n:string=18446744073709551615"
