@@ -53,7 +53,7 @@ func (r *run) groups(ctx context.Context, emit func(*Rows) error) (Stats, error)
 				if i >= len(r.Inputs) {
 					return nil
 				}
-				err := r.with(gctx, r.Inputs[i], func(src segment.Source) error { return r.groupSource(gctx, p, passes, src, &stats[w]) })
+				err := r.with(gctx, r.Inputs[i], &stats[w], func(src segment.Source) error { return r.groupSource(gctx, p, passes, src, &stats[w]) })
 				if err != nil {
 					return err
 				}
@@ -79,6 +79,7 @@ func sumStats(ss []Stats) (out Stats) {
 		out.ScannedRows += s.ScannedRows
 		out.ScannedBytes += s.ScannedBytes
 		out.Selected += s.Selected
+		out.Pruned += s.Pruned
 	}
 	return out
 }

@@ -16,7 +16,8 @@ type keyCoder struct {
 	strs  stringTable
 	words wordTable
 
-	remap []uint32 // code of each entry of the batch's dictionary, +1; 0: not looked up yet
+	dict  *string  // the first entry of the dictionary that remap is for; while it is held no other dictionary has its address
+	remap []uint32 // code of each entry of the dictionary; 0: not looked up yet
 	close []uint32 // code of the time buckets from base on, 0: not looked up yet
 	base  int64
 }
@@ -53,11 +54,17 @@ func (k *keyCoder) codes(b *millstream.Batch, n int, out []uint32) int64 {
 }
 
 func (k *keyCoder) dictionary(c *millstream.Column, n int, out []uint32) (grown int64) {
-	if cap(k.remap) < len(c.Dict) {
-		k.remap = make([]uint32, len(c.Dict)+len(c.Dict)/4)
+	if len(c.Dict) == 0 {
+		clear(out[:n])
+		return 0
 	}
-	remap := k.remap[:len(c.Dict)]
-	clear(remap)
+	if k.dict != &c.Dict[0] || len(k.remap) != len(c.Dict) {
+		before := cap(k.remap)
+		k.dict, k.remap = &c.Dict[0], enlarge(k.remap[:0], len(c.Dict))
+		clear(k.remap)
+		grown = int64(cap(k.remap)-before) * 4
+	}
+	remap := k.remap
 	for i, code := range c.Codes[:n] {
 		if c.Valid != nil && !c.IsValid(i) {
 			out[i] = 0

@@ -151,7 +151,7 @@ func (s *rowScan) scan(ctx context.Context, i int, stats *Stats) error {
 	if !ok {
 		return nil
 	}
-	return s.with(ctx, s.Inputs[i], func(src segment.Source) error {
+	return s.with(ctx, s.Inputs[i], stats, func(src segment.Source) error {
 		seq := int64(0)
 		q := segment.Scan{Range: rng, Filter: s.Plan.Filter, Fields: s.fields, Times: true, Newest: s.newest, Limit: max(s.need, 0)}
 		st, err := src.Scan(ctx, q, func(b *millstream.Batch) error {
@@ -323,7 +323,7 @@ func (s *rowScan) stream(ctx context.Context, emit func(*Rows) error) (Stats, er
 	for i, in := range s.Inputs {
 		g.Go(func() error {
 			defer s.Progress.Sources.Add(1)
-			return s.with(gctx, in, func(src segment.Source) error {
+			return s.with(gctx, in, &stats[i], func(src segment.Source) error {
 				q := segment.Scan{Range: s.Range, Filter: s.Plan.Filter, Fields: s.fields, Times: true}
 				st, err := src.Scan(gctx, q, func(b *millstream.Batch) error {
 					if err := gctx.Err(); err != nil {

@@ -32,6 +32,7 @@ type Request struct {
 type Input struct {
 	Rows        int
 	First, Last int64 // times of the first and the last record, both included
+	Segment     bool  // a published segment, which counts in Stats.Pruned
 	// Open gives the source and what to call when it is no longer read. It is called at most once at a time, when the request comes to the input.
 	Open func(ctx context.Context) (src segment.Source, release func(), err error)
 }
@@ -63,12 +64,7 @@ type Stats struct {
 	ScannedRows  int64
 	ScannedBytes int64
 	Selected     int64 // records that passed the filter, where that was counted
-}
-
-func (s *Stats) add(o segment.ScanStats) {
-	s.ScannedRows += o.ScannedRows
-	s.ScannedBytes += o.ScannedBytes
-	s.Selected += o.Selected
+	Pruned       int   // segments that were opened but whose index showed that no record passes
 }
 
 // Run executes the plan and emits the answer in blocks of at most BlockRows. A block and its memory belong to the receiver.
@@ -99,7 +95,7 @@ type run struct {
 }
 
 // with opens an input, as the stream's schema sees it, for the time of f.
-func (r *run) with(ctx context.Context, in Input, f func(segment.Source) error) error {
+func (r *run) with(ctx context.Context, in Input, stats *Stats, f func(segment.Source) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -108,12 +104,19 @@ func (r *run) with(ctx context.Context, in Input, f func(segment.Source) error) 
 		return err
 	}
 	defer release()
-	return f(widen(src, r.types))
+	before := *stats
+	err = f(widen(src, r.types))
+	if in.Segment && stats.ScannedRows == before.ScannedRows && stats.Selected == before.Selected {
+		stats.Pruned++
+	}
+	return err
 }
 
 // scanned adds the cost of a scan.
 func (r *run) scanned(stats *Stats, st segment.ScanStats) {
-	stats.add(st)
+	stats.ScannedRows += st.ScannedRows
+	stats.ScannedBytes += st.ScannedBytes
+	stats.Selected += st.Selected
 	r.Progress.Rows.Add(st.ScannedRows)
 	r.Progress.Bytes.Add(st.ScannedBytes)
 }
