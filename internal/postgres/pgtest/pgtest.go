@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/url"
 	"os"
@@ -33,6 +34,8 @@ var (
 	number   atomic.Int64
 	models   sync.Map // name → func() error, which makes the model database once
 	creating sync.Mutex
+	// untilExit stays open as long as the process lives; a variable, because a pipe that nobody refers to is closed by the garbage collector.
+	untilExit io.Closer
 )
 
 // URL is the URL of a new, empty database, which goes with the test.
@@ -143,19 +146,25 @@ func startShared() (*postgres.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := removeAfterExit(dir); err != nil {
-		return nil, err
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	return postgres.Start(ctx, postgres.Options{DataDir: filepath.Join(dir, "data"), Settings: Settings, NoSync: true, MaxConnections: 200})
+	s, err := postgres.Start(ctx, postgres.Options{DataDir: filepath.Join(dir, "data"), Settings: Settings, NoSync: true, MaxConnections: 200})
+	if err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(s.URL())
+	if err != nil {
+		return nil, err
+	}
+	return s, removeAfterExit(dir, u.Query().Get("host"))
 }
 
-// removeAfterExit starts a shell that waits for the end of this process, which closes the pipe, and then removes dir.
-func removeAfterExit(dir string) error {
-	cmd := exec.Command("/bin/sh", "-c", `cat; for i in 1 2 3 4 5 6 7 8 9; do rm -rf "$1" && exit; sleep 1; done`, "sh", dir)
+// removeAfterExit starts a shell that waits for the end of this process, which closes the pipe, and then for the server's, and removes their directories.
+func removeAfterExit(dir, socket string) error {
+	cmd := exec.Command("/bin/sh", "-c", `cat; for i in 1 2 3 4 5 6 7 8 9; do sleep 1; [ -e "$1/data/postmaster.pid" ] || break; done; rm -rf "$1" "$2"`, "sh", dir, socket)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if _, err := cmd.StdinPipe(); err != nil {
+	var err error
+	if untilExit, err = cmd.StdinPipe(); err != nil {
 		return err
 	}
 	return cmd.Start()
