@@ -109,7 +109,10 @@ func closedError() error {
 
 // Sync makes all frames up to Last durable. With group sync they are already.
 func (l *Log) Sync(ctx context.Context) error {
-	if !l.opt.NoSync {
+	l.gate.RLock()
+	writing := l.requests != nil && !l.closed // before, Open has synced; after, Close has
+	l.gate.RUnlock()
+	if !l.opt.NoSync || !writing {
 		return nil
 	}
 	done := make(chan error, 1)

@@ -38,14 +38,14 @@ type Entry struct {
 	Signal  millstream.Signal
 	Batch   millstream.BatchID
 	Payload []byte
+	Sum     uint32 // checksum of the payload; the log sets it
 }
 
 // Frame is an entry in the log.
 type Frame struct {
 	Entry
 	LSN  millstream.LSN
-	Time int64  // when it was logged, ns since the epoch
-	Sum  uint32 // checksum of the payload
+	Time int64 // when it was logged, ns since the epoch
 }
 
 type header struct {
@@ -103,7 +103,8 @@ func (l *Log) appendFrame(dst []byte, e *Entry, lsn millstream.LSN, now int64) [
 	start := len(dst)
 	dst = append(dst, frameMagic...)
 	dst = append(dst, 0, 0, 0, 0)
-	dst = binary.LittleEndian.AppendUint32(dst, crc32.Update(l.seed, castagnoli, e.Payload))
+	e.Sum = crc32.Update(l.seed, castagnoli, e.Payload)
+	dst = binary.LittleEndian.AppendUint32(dst, e.Sum)
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(e.Payload)))
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(lsn))
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(now))
@@ -151,7 +152,7 @@ func (l *Log) payloadValid(h frameHead, p []byte) bool {
 
 func (h frameHead) frame(b []byte) Frame {
 	ids := b[frameSize:]
-	f := Frame{LSN: h.lsn, Time: h.time, Sum: h.sum}
+	f := Frame{LSN: h.lsn, Time: h.time, Entry: Entry{Sum: h.sum}}
 	f.Org, f.Stream = millstream.OrgID(ids[:h.org]), millstream.StreamID(ids[h.org:h.ids])
 	f.Signal = millstream.Signal(b[48])
 	copy(f.Batch[:], b[32:48])

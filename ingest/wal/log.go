@@ -237,6 +237,10 @@ func (l *Log) findEnd() error {
 		return err
 	}
 	defer r.Close()
+	// What an earlier process wrote but did not sync is read from the page cache as if it were durable; it must be, before it is published.
+	if err := r.Sync(); err != nil {
+		return fmt.Errorf("sync WAL file %s: %w", f.name(), err)
+	}
 	s := l.newScanner(r, f.valid, f.first, 0)
 	s.reuse = true
 	s.onSkip = func(at, n int64, _ millstream.LSN) { l.quarantine(f, at, n, "damaged frames were skipped") }
