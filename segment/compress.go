@@ -6,6 +6,8 @@ import (
 
 	"github.com/klauspost/compress/huff0"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/millstream/millstream"
 )
 
 // maxPage bounds what a page may decompress to: a block of the largest records.
@@ -59,7 +61,7 @@ func (c *compressor) huffman(dst, src []byte) (out []byte, ok bool) {
 		}
 		src = src[len(part):]
 		coded, _, err := huff0.Compress4X(part, &c.huff)
-		if err != nil || len(coded) >= len(part) {
+		if err != nil || len(coded)+16 > len(part) { // a block may not be larger than what it decodes to
 			return dst, false
 		}
 		// A compressed block: 21 bits of size, type 2, last; literals of type 2 in four streams with sizes of 18 bits; no sequences.
@@ -81,7 +83,7 @@ func (c *compressor) huffman(dst, src []byte) (out []byte, ok bool) {
 func decompress(dst, src []byte, size int) ([]byte, error) {
 	out, err := decompressor().DecodeAll(src, resize(dst, size)[:0])
 	if err != nil || len(out) != size {
-		return nil, damaged("a page does not decompress")
+		return nil, millstream.Wrap(millstream.Internal, err, "the segment is damaged: a page does not decompress to %d bytes (%d)", size, len(out))
 	}
 	return out, nil
 }

@@ -41,6 +41,18 @@ func Encode(data, index io.Writer, batches []*millstream.Batch, o Options) (Info
 	if len(t.refs) == 0 {
 		return Info{}, millstream.Errorf(millstream.Invalid, "a segment needs at least one record")
 	}
+	f := newFileWriter(data, index)
+	for _, fd := range t.fields {
+		f.field(FieldStat{Name: fd.name, Type: fd.typ, WideInt: fd.wide})
+	}
+	if err := eachRun(t, o, f.run); err != nil {
+		return Info{}, err
+	}
+	return f.close()
+}
+
+// eachRun encodes a table's records, run by run.
+func eachRun(t *table, o Options, f func(info runInfo, cols []column, data, index []byte) error) error {
 	w, _ := runWriters.Get().(*runWriter)
 	if w == nil || o.Level > 1 {
 		w = newRunWriter(o.Level)
@@ -52,21 +64,17 @@ func Encode(data, index io.Writer, batches []*millstream.Batch, o Options) (Info
 	if !o.TimeOrder {
 		main = t.mainText()
 	}
-	f := newFileWriter(data, index)
-	for _, fd := range t.fields {
-		f.field(FieldStat{Name: fd.name, Type: fd.typ, WideInt: fd.wide})
-	}
 	perRun := max(blockRows, min(runRows, int(maxRunBytes/(t.rawSize/int64(len(t.refs))+1))))
 	for from := 0; from < len(t.refs); from += perRun {
 		info, err := w.write(t, t.refs[from:min(from+perRun, len(t.refs))], main)
 		if err != nil {
-			return Info{}, err
+			return err
 		}
-		if err := f.run(info, w.cols, w.data, w.index.p); err != nil {
-			return Info{}, err
+		if err := f(info, w.cols, w.data, w.index.p); err != nil {
+			return err
 		}
 	}
-	return f.close()
+	return nil
 }
 
 // fileWriter writes the two objects of a segment from encoded runs.

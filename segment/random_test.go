@@ -343,6 +343,25 @@ func encodeBytes(t testing.TB, o Options, batches ...*millstream.Batch) (*Reader
 	return r, data.Bytes(), index.Bytes()
 }
 
+// mergeAll encodes each batch as a segment of its own and merges them.
+func mergeAll(t testing.TB, batches []*millstream.Batch) *Reader {
+	t.Helper()
+	var in []*Reader
+	for _, b := range batches {
+		in = append(in, encodeAll(t, Options{}, b))
+	}
+	var data, index bytes.Buffer
+	info, err := Merge(&data, &index, in, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Open(bytesAt(data.Bytes()), info.DataSize, bytesAt(index.Bytes()), info.IndexSize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
 func plainBatch(t testing.TB, batches []*millstream.Batch) *millstream.Batch {
 	t.Helper()
 	all, err := newTable(batches)
@@ -363,16 +382,17 @@ func plainBatch(t testing.TB, batches []*millstream.Batch) *millstream.Batch {
 }
 
 func TestRandomScans(t *testing.T) {
-	for _, rows := range []int{1, 7, 1500, 12000} {
+	for _, rows := range []int{1, 7, 1500, 9000} {
 		for seed := range uint64(3) {
 			t.Run(fmt.Sprintf("%d rows, seed %d", rows, seed), func(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed, uint64(rows)))
 				batches := randomBatches(r, rows, seed > 0)
 				whole := plainBatch(t, batches)
 				sources := map[string]Source{"memory": Memory(whole), "segment": encodeAll(t, Options{}, batches...)}
-				n := 300
-				if rows > 5000 {
-					n = 80
+				sources["merged"] = mergeAll(t, batches)
+				n := 200
+				if rows > 1000 {
+					n = 25
 				}
 				for range n {
 					checkScan(t, r, whole, sources)

@@ -35,7 +35,7 @@ type Chunk struct {
 	Count    int
 	Enc      Encoding
 	Data     []byte
-	raw      *run // samples of a head that are not encoded yet; Data is nil then
+	raw      *run // floats of a head that are not packed yet; Data is nil then
 }
 
 // run is a run of samples as plain arrays. Either Values or Hists holds what was sampled; Starts is nil if no sample has a start time.
@@ -51,12 +51,7 @@ func (r *run) chunk() Chunk {
 }
 
 // isHistogram says whether the chunk holds native histograms.
-func (c *Chunk) isHistogram() bool {
-	if c.raw != nil {
-		return c.raw.Hists != nil
-	}
-	return c.Enc >= encChunk
-}
+func (c *Chunk) isHistogram() bool { return c.Enc >= encChunk }
 
 // size is about how many bytes of memory the chunk holds.
 func (c *Chunk) size() int64 { return int64(len(c.Data)) + 64 }

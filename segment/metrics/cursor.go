@@ -5,6 +5,7 @@ import (
 	"sort"
 
 	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 )
 
@@ -16,54 +17,45 @@ type cursor struct {
 	kind   chunkenc.ValueType
 	i      int
 	floats floats
-	packed chunkenc.Iterator // of a histogram chunk
-	hists  [][]byte          // of a head's histograms
-	starts []int64
-	times  []int64
+	hists  chunkenc.Iterator         // of a histogram chunk
+	last   *histogram.FloatHistogram // the last one of the chunk, once passed
 	err    error
 }
 
 // open puts the cursor on the first sample.
 func (c *cursor) open(chunk *Chunk, rank int) bool {
-	c.chunk, c.rank, c.i, c.err, c.hists, c.kind = chunk, rank, -1, nil, nil, chunkenc.ValNone
-	switch {
-	case !chunk.isHistogram():
+	c.chunk, c.rank, c.i, c.err = chunk, rank, -1, nil
+	if !chunk.isHistogram() {
 		c.err = c.floats.load(chunk)
-		c.times, c.starts = c.floats.ts, c.floats.starts
 		c.kind = chunkenc.ValFloat
-	case chunk.raw != nil:
-		c.hists, c.starts, c.times = chunk.raw.Hists, chunk.raw.Starts, chunk.raw.Times
-	default:
-		p, err := chunk.prometheusChunk()
-		if err != nil {
-			c.err = err
-			return false
-		}
-		c.packed, c.times = p.Iterator(c.packed), nil
+		return c.err == nil && c.next()
 	}
-	return c.err == nil && c.next()
+	p, err := chunk.prometheusChunk()
+	if err != nil {
+		c.err = err
+		return false
+	}
+	c.hists, c.kind = p.Iterator(c.hists), chunkenc.ValNone
+	return c.next()
 }
 
 func (c *cursor) next() bool {
 	c.i++
-	if c.times != nil {
-		if c.i >= len(c.times) {
+	if c.kind == chunkenc.ValFloat {
+		if c.i >= len(c.floats.ts) {
 			return false
 		}
-		c.t = c.times[c.i]
-		if c.hists != nil {
-			c.kind = chunkenc.ValHistogram
-			if c.hists[c.i][0] == histogramFloats {
-				c.kind = chunkenc.ValFloatHistogram
-			}
-		}
+		c.t = c.floats.ts[c.i]
 		return true
 	}
-	if c.kind = c.packed.Next(); c.kind == chunkenc.ValNone {
-		c.err = c.packed.Err()
+	if c.i == c.chunk.Count {
+		_, c.last = c.hists.AtFloatHistogram(c.last)
+	}
+	if c.kind = c.hists.Next(); c.kind == chunkenc.ValNone {
+		c.err = c.hists.Err()
 		return false
 	}
-	c.t = c.packed.AtT()
+	c.t = c.hists.AtT()
 	return true
 }
 
@@ -72,7 +64,7 @@ func (c *cursor) seek(t int64) bool {
 	if c.t >= t {
 		return true
 	}
-	if c.times == nil || c.hists != nil {
+	if c.kind != chunkenc.ValFloat {
 		for c.t < t {
 			if !c.next() {
 				return false
@@ -80,68 +72,33 @@ func (c *cursor) seek(t int64) bool {
 		}
 		return true
 	}
+	times := c.floats.ts
 	// Steps of a query mostly move by few samples.
 	for range 8 {
-		if c.i++; c.i >= len(c.times) {
+		if c.i++; c.i >= len(times) {
 			return false
 		}
-		if c.t = c.times[c.i]; c.t >= t {
+		if c.t = times[c.i]; c.t >= t {
 			return true
 		}
 	}
-	rest := c.times[c.i:]
+	rest := times[c.i:]
 	c.i += sort.Search(len(rest), func(k int) bool { return rest[k] >= t })
-	if c.i >= len(c.times) {
+	if c.i >= len(times) {
 		return false
 	}
-	c.t = c.times[c.i]
+	c.t = times[c.i]
 	return true
 }
 
 func (c *cursor) start() int64 {
 	switch {
-	case c.times == nil:
-		return c.packed.AtST()
-	case c.starts == nil:
+	case c.kind != chunkenc.ValFloat:
+		return c.hists.AtST()
+	case c.floats.starts == nil:
 		return 0
 	}
-	return c.starts[c.i]
-}
-
-func (c *cursor) histogram(h *histogram.Histogram) *histogram.Histogram {
-	if c.times == nil {
-		_, h = c.packed.AtHistogram(h)
-		return h
-	}
-	x, _, err := decodeHistogram(c.hists[c.i])
-	if err != nil || x == nil {
-		c.err = errDamaged("a histogram")
-		return &histogram.Histogram{}
-	}
-	if h == nil {
-		return x
-	}
-	x.CopyTo(h)
-	return h
-}
-
-func (c *cursor) floatHistogram(fh *histogram.FloatHistogram) *histogram.FloatHistogram {
-	if c.times == nil {
-		_, fh = c.packed.AtFloatHistogram(fh)
-		return fh
-	}
-	h, x, err := decodeHistogram(c.hists[c.i])
-	switch {
-	case err != nil:
-		c.err = errDamaged("a histogram")
-		return &histogram.FloatHistogram{}
-	case h != nil:
-		return h.ToFloat(fh)
-	case fh == nil:
-		return x
-	}
-	x.CopyTo(fh)
-	return fh
+	return c.floats.starts[c.i]
 }
 
 // Iterator walks over the samples of a series in time order, one per time. It implements chunkenc.Iterator and may be used again with Reset.
@@ -152,8 +109,9 @@ type Iterator struct {
 	active []*cursor
 	spare  []*cursor
 	cur    *cursor
-	solo   bool // nothing overlaps what is left of cur
-	broken bool // the sample before this one came from another chunk
+	solo   bool                      // nothing overlaps what is left of cur
+	broken bool                      // the sample before this one came from another chunk
+	before *histogram.FloatHistogram // that sample, if it is known; this one is the first of its chunk then
 	err    error
 }
 
@@ -234,7 +192,11 @@ func (it *Iterator) fail(err error) {
 // set, on the end.
 func (it *Iterator) settle(t int64) chunkenc.ValueType {
 	previous := it.cur
+	it.before = nil
 	if it.solo {
+		if previous.kind == chunkenc.ValNone && previous.i == previous.chunk.Count {
+			it.before, previous.last = previous.last, it.before
+		}
 		it.solo, it.active = false, it.active[:0]
 		if !it.release(it.cur) {
 			return chunkenc.ValNone
@@ -323,32 +285,33 @@ func (it *Iterator) AtST() int64 { return it.cur.start() }
 
 // AtHistogram implements chunkenc.Iterator.
 func (it *Iterator) AtHistogram(h *histogram.Histogram) (int64, *histogram.Histogram) {
-	h = it.cur.histogram(h)
-	h.CounterResetHint = it.hint(h.CounterResetHint)
-	it.note()
+	_, h = it.cur.hists.AtHistogram(h)
+	if it.broken && h.CounterResetHint != histogram.GaugeType {
+		h.CounterResetHint = it.hint(func() *histogram.FloatHistogram { return h.ToFloat(nil) })
+	}
 	return it.cur.t, h
 }
 
 // AtFloatHistogram implements chunkenc.Iterator.
 func (it *Iterator) AtFloatHistogram(fh *histogram.FloatHistogram) (int64, *histogram.FloatHistogram) {
-	fh = it.cur.floatHistogram(fh)
-	fh.CounterResetHint = it.hint(fh.CounterResetHint)
-	it.note()
+	_, fh = it.cur.hists.AtFloatHistogram(fh)
+	if it.broken && fh.CounterResetHint != histogram.GaugeType {
+		fh.CounterResetHint = it.hint(fh.Copy)
+	}
 	return it.cur.t, fh
 }
 
-// hint withdraws what a chunk says about the sample before, when that came from another chunk: the reader then compares the two itself.
-func (it *Iterator) hint(h histogram.CounterResetHint) histogram.CounterResetHint {
-	if it.broken && (h == histogram.NotCounterReset || h == histogram.CounterReset && !it.solo) {
+// hint says what is known of a counter reset before the first sample that comes from another chunk than the one before it. As in Prometheus' storage a reset
+// is never claimed there, since a reader that finds "unknown" compares the two samples itself.
+func (it *Iterator) hint(current func() *histogram.FloatHistogram) histogram.CounterResetHint {
+	if it.before == nil || value.IsStaleNaN(it.before.Sum) || it.before.CounterResetHint == histogram.GaugeType {
 		return histogram.UnknownCounterReset
 	}
-	return h
-}
-
-func (it *Iterator) note() {
-	if it.cur.err != nil && it.err == nil {
-		it.err = it.cur.err
+	fh := current()
+	if fh.CounterResetHint = histogram.UnknownCounterReset; fh.DetectReset(it.before) {
+		return histogram.UnknownCounterReset
 	}
+	return histogram.NotCounterReset
 }
 
 // Err implements chunkenc.Iterator.

@@ -191,7 +191,7 @@ func (h *Head) add(s *headSeries, x lateSample) {
 	}
 	s.any, s.last = true, x.time
 	t := &s.tail
-	if n := len(t.Times); n > 0 && ((t.Hists != nil) != (x.hist != nil) || n >= tailSamples && x.hist == nil) {
+	if n := len(t.Times); n >= tailSamples || n > 0 && (t.Hists != nil) != (x.hist != nil) {
 		h.seal(s)
 	}
 	if x.start != 0 && t.Starts == nil {
@@ -214,34 +214,56 @@ func (h *Head) add(s *headSeries, x lateSample) {
 
 func (h *Head) addLate(e *extra, x lateSample) {
 	e.late = append(e.late, x)
-	h.size += 64 + int64(len(x.hist))
+	h.size += lateSize(&x)
 	if len(e.late) < tailSamples {
 		return
 	}
-	for _, c := range lateChunks(e.late) {
-		if !c.isHistogram() {
-			c = packFloats(&h.enc, c.raw)
-			h.size -= 64 * int64(c.Count)
-		}
-		e.chunks = append(e.chunks, c)
-		h.size += c.size()
+	for i := range e.late {
+		h.size -= lateSize(&e.late[i])
+	}
+	for _, r := range lateRuns(e.late) {
+		e.chunks = append(e.chunks, h.pack(r)...)
 	}
 	e.late = nil
 }
 
-// seal turns the tail into a chunk: floats are packed, histograms stay as they are. New arrays follow, because readers may hold the old ones.
+func lateSize(x *lateSample) int64 { return 64 + int64(len(x.hist)) }
+
+// seal turns the tail into chunks. New arrays follow, because readers may hold the old ones.
 func (h *Head) seal(s *headSeries) {
 	t := s.tail
-	s.tail = run{}
-	if t.Hists != nil {
-		s.chunks = append(s.chunks, t.chunk())
-		return
-	}
-	c := packFloats(&h.enc, &t)
-	s.chunks = append(s.chunks, c)
 	n := len(t.Times)
-	s.tail.Times, s.tail.Values = make([]int64, 0, n), make([]float64, 0, n)
-	h.size += c.size() - 8*int64(n) - 8*int64(len(t.Starts)) - 8*int64(n)
+	s.tail = run{}
+	h.size -= 8*int64(n) + 8*int64(len(t.Starts)) + 8*int64(len(t.Values))
+	for _, b := range t.Hists {
+		h.size -= 24 + int64(len(b))
+	}
+	s.chunks = append(s.chunks, h.pack(&t)...)
+	if t.Hists == nil {
+		s.tail.Times, s.tail.Values = make([]int64, 0, n), make([]float64, 0, n)
+	}
+}
+
+// pack turns a run into chunks.
+func (h *Head) pack(r *run) []Chunk {
+	out := packRun(&h.enc, r)
+	for i := range out {
+		h.size += out[i].size()
+	}
+	return out
+}
+
+// packRun turns a run into chunks. Its histograms passed DecodeHistogram, so that packing them cannot fail; were one to, the run would be unreadable and is
+// left out.
+func packRun(e *encoder, r *run) []Chunk {
+	if r.Hists == nil {
+		return []Chunk{packFloats(e, r)}
+	}
+	out, err := packHistograms(r)
+	if err != nil {
+		return nil
+	}
+	return out
 }
 
 func packFloats(e *encoder, r *run) Chunk {

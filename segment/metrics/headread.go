@@ -11,23 +11,19 @@ import (
 // Select implements Source.
 func (h *Head) Select(_ context.Context, q Query) ([]Series, error) {
 	var out []Series
-	var late [][]lateSample
+	var open []unsealed
 	h.match(q, func(s *headSeries) {
 		switch {
 		case !s.overlaps(q):
 		case q.KeysOnly:
 			out = append(out, Series{Name: s.family.name, Key: s.key})
 		default:
-			out = append(out, Series{Name: s.family.name, Key: s.key, Chunks: s.overlapping(q)})
-			late = append(late, s.lateSamples())
+			x, u := s.snapshot()
+			out, open = append(out, x), append(open, u)
 		}
 	})
-	for i := range late {
-		for _, c := range lateChunks(late[i]) {
-			if q.overlaps(c.Min, c.Max) {
-				out[i].Chunks = append(out[i].Chunks, c)
-			}
-		}
+	for i := range open {
+		out[i].Chunks = slices.DeleteFunc(open[i].chunks(out[i].Chunks), func(c Chunk) bool { return !q.overlaps(c.Min, c.Max) })
 	}
 	out = slices.DeleteFunc(out, func(s Series) bool { return !q.KeysOnly && len(s.Chunks) == 0 })
 	slices.SortFunc(out, func(a, b Series) int { return compareSeries(&a, &b) })
@@ -86,36 +82,46 @@ func (s *headSeries) overlaps(q Query) bool {
 	return false
 }
 
-// overlapping lists the chunks of the series in the order of writing; only the samples of extra.late, which follow, are missing.
-func (s *headSeries) overlapping(q Query) []Chunk {
-	var out []Chunk
-	add := func(cs []Chunk) {
-		for i := range cs {
-			if q.overlaps(cs[i].Min, cs[i].Max) {
-				out = append(out, cs[i])
-			}
-		}
-	}
-	add(s.chunks)
-	if len(s.tail.Times) > 0 {
-		tail := s.tail
-		add([]Chunk{tail.chunk()})
-	}
+// unsealed is what a series has beside its chunks, as it was when a read began.
+type unsealed struct {
+	tail       run
+	lateChunks []Chunk
+	late       []lateSample
+}
+
+// snapshot gives the series with the chunks of its samples in order, and the rest. Only the slices are copied.
+func (s *headSeries) snapshot() (Series, unsealed) {
+	u := unsealed{tail: s.tail}
 	if s.extra != nil {
-		add(s.extra.chunks)
+		u.lateChunks, u.late = s.extra.chunks, s.extra.late
+	}
+	return Series{Name: s.family.name, Key: s.key, Chunks: s.chunks}, u
+}
+
+// chunks appends the rest of a series to a copy of its chunks, in the order of writing: a sample that came late counts before one in order.
+func (u *unsealed) chunks(sealed []Chunk) []Chunk {
+	out := make([]Chunk, len(sealed), len(sealed)+1+len(u.lateChunks))
+	copy(out, sealed)
+	if len(u.tail.Times) > 0 {
+		out = appendRun(out, &u.tail)
+	}
+	out = append(out, u.lateChunks...)
+	for _, r := range lateRuns(u.late) {
+		out = appendRun(out, r)
 	}
 	return out
 }
 
-func (s *headSeries) lateSamples() []lateSample {
-	if s.extra == nil {
-		return nil
+// appendRun appends a run to a list of chunks: floats as they are, histograms packed, so that the counter resets among them are known.
+func appendRun(dst []Chunk, r *run) []Chunk {
+	if r.Hists == nil {
+		return append(dst, r.chunk())
 	}
-	return s.extra.late
+	return append(dst, packRun(nil, r)...)
 }
 
-// lateChunks sorts samples that came out of order, keeps the last of each time, and gives at most one chunk of floats and one of histograms.
-func lateChunks(late []lateSample) []Chunk {
+// lateRuns sorts samples that came out of order, keeps the last of each time, and gives at most one run of floats and one of histograms.
+func lateRuns(late []lateSample) []*run {
 	if len(late) == 0 {
 		return nil
 	}
@@ -135,7 +141,7 @@ func lateChunks(late []lateSample) []Chunk {
 		}
 		r.Times, r.Starts = append(r.Times, x.time), append(r.Starts, x.start)
 	}
-	var out []Chunk
+	var out []*run
 	for _, r := range []*run{&floats, &hists} {
 		if len(r.Times) == 0 {
 			continue
@@ -143,7 +149,7 @@ func lateChunks(late []lateSample) []Chunk {
 		if !slices.ContainsFunc(r.Starts, func(st int64) bool { return st != 0 }) {
 			r.Starts = nil
 		}
-		out = append(out, r.chunk())
+		out = append(out, r)
 	}
 	return out
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"io"
 	"math"
-	"slices"
 
 	"github.com/millstream/millstream"
 	"github.com/parquet-go/parquet-go"
@@ -45,6 +44,7 @@ type writer struct {
 	inGroup     int
 	group       int
 	floats      run
+	hists       histogramPacker
 	enc         encoder
 	it          Iterator
 	lastName    string
@@ -124,32 +124,56 @@ func (w *writer) chunks(s *Series) error {
 		return nil
 	}
 	w.it.Reset(s.Chunks)
-	var hist histogramWriter
 	for kind := w.it.Next(); kind != chunkenc.ValNone; kind = w.it.Next() {
-		if kind == chunkenc.ValFloat {
-			if err := hist.flush(w); err != nil {
-				return err
-			}
-			t, v := w.it.At()
-			if err := w.float(t, w.it.AtST(), v); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := w.flushFloats(); err != nil {
-			return err
-		}
-		if err := hist.add(w, kind); err != nil {
+		if err := w.sample(kind); err != nil {
 			return err
 		}
 	}
 	if err := w.it.Err(); err != nil {
 		return err
 	}
-	if err := hist.flush(w); err != nil {
+	if err := w.flushHistograms(); err != nil {
 		return err
 	}
 	return w.flushFloats()
+}
+
+// sample adds the sample on which the iterator stands.
+func (w *writer) sample(kind chunkenc.ValueType) error {
+	if kind == chunkenc.ValFloat {
+		if err := w.flushHistograms(); err != nil {
+			return err
+		}
+		t, v := w.it.At()
+		return w.float(t, w.it.AtST(), v)
+	}
+	if err := w.flushFloats(); err != nil {
+		return err
+	}
+	var x histogramSample
+	if x.start = w.it.AtST(); kind == chunkenc.ValHistogram {
+		x.t, x.h = w.it.AtHistogram(nil)
+	} else {
+		x.t, x.fh = w.it.AtFloatHistogram(nil)
+	}
+	if err := w.hists.add(x); err != nil {
+		return err
+	}
+	return w.writeChunks(w.hists.take())
+}
+
+func (w *writer) flushHistograms() error {
+	w.hists.end()
+	return w.writeChunks(w.hists.take())
+}
+
+func (w *writer) writeChunks(cs []Chunk) error {
+	for i := range cs {
+		if err := w.row(&cs[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func reusable(cs []Chunk) bool {
@@ -269,79 +293,4 @@ func (w *writer) closeParquet() error {
 	}
 	w.data.kept = nil
 	return nil
-}
-
-// histogramWriter collects histograms of one series into Prometheus' chunks.
-type histogramWriter struct {
-	chunk    chunkenc.Chunk
-	app      chunkenc.Appender
-	kind     chunkenc.ValueType
-	starts   bool
-	min, max int64
-}
-
-const histogramChunkSamples = 120
-
-// add appends the sample on which w.it stands.
-func (h *histogramWriter) add(w *writer, kind chunkenc.ValueType) error {
-	start := w.it.AtST()
-	if h.chunk != nil && (kind != h.kind || (start != 0) != h.starts || h.full()) {
-		if err := h.flush(w); err != nil {
-			return err
-		}
-	}
-	t := w.it.AtT()
-	if h.chunk == nil {
-		if err := h.begin(kind, start != 0, t); err != nil {
-			return err
-		}
-	}
-	var next chunkenc.Chunk
-	var recoded bool
-	var app chunkenc.Appender
-	var err error
-	if kind == chunkenc.ValHistogram {
-		_, x := w.it.AtHistogram(nil)
-		next, recoded, app, err = h.app.AppendHistogram(nil, start, t, x, false)
-	} else {
-		_, x := w.it.AtFloatHistogram(nil)
-		next, recoded, app, err = h.app.AppendFloatHistogram(nil, start, t, x, false)
-	}
-	if err != nil {
-		return err
-	}
-	if next != nil && !recoded {
-		if err := h.flush(w); err != nil {
-			return err
-		}
-		h.kind, h.starts, h.min = kind, start != 0, t
-	}
-	if next != nil {
-		h.chunk = next
-	}
-	h.app, h.max = app, t
-	return nil
-}
-
-func (h *histogramWriter) begin(kind chunkenc.ValueType, starts bool, t int64) (err error) {
-	if h.chunk, err = kind.NewChunk(false, starts); err != nil {
-		return err
-	}
-	h.kind, h.starts, h.min = kind, starts, t
-	h.app, err = h.chunk.Appender()
-	return err
-}
-
-func (h *histogramWriter) full() bool {
-	n := h.chunk.NumSamples()
-	return n >= histogramChunkSamples || n >= chunkenc.MinSamplesPerHistogramChunk && len(h.chunk.Bytes()) >= chunkenc.TargetBytesPerHistogramChunk
-}
-
-func (h *histogramWriter) flush(w *writer) error {
-	if h.chunk == nil || h.chunk.NumSamples() == 0 {
-		return nil
-	}
-	c := Chunk{Min: h.min, Max: h.max, Count: h.chunk.NumSamples(), Enc: encChunk + Encoding(h.chunk.Encoding()), Data: slices.Clone(h.chunk.Bytes())}
-	h.chunk, h.app = nil, nil
-	return w.row(&c)
 }
