@@ -16,7 +16,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/ingest/decode"
 	"github.com/millstream/millstream/internal/auth"
+	"github.com/millstream/millstream/query/promql"
 )
 
 // v1 is the root of the API below the base path.
@@ -24,11 +26,18 @@ const v1 = "/api/v1"
 
 // API serves the HTTP API. Its fields are set once, before Handler.
 type API struct {
-	Auth    *auth.Service
-	Streams streams // *store.Store
-	Nodes   nodes   // *store.Store
-	Limiter limiter // per organization and rate class; nil: no limits
-	Checks  []Check // what readyz asks
+	Auth     *auth.Service
+	Streams  streams        // *store.Store
+	Nodes    nodes          // *store.Store
+	Intake   intaker        // *ingest.Router
+	Query    querier        // *query.Engine
+	Queries  runningQueries // *query.Engine
+	Metrics  metricReader   // *query.Engine
+	Metadata metadataReader // *store.Store
+	PromQL   *promql.API
+	Limiter  limiter // per organization and rate class; nil: no limits
+	Checks   []Check // what readyz asks
+	Limits   decode.Limits
 
 	Log        *slog.Logger
 	Registerer prometheus.Registerer
@@ -54,6 +63,7 @@ func (a *API) routes() []route {
 	var all []route
 	for _, noun := range []func() []route{
 		a.healthRoutes, a.authRoutes, a.tokenRoutes, a.organizationRoutes, a.userRoutes, a.auditRoutes, a.streamRoutes, a.clusterRoutes, a.openapiRoutes,
+		a.jsonRoutes, a.otlpRoutes, a.prometheusWriteRoutes, a.queryRoutes, a.promRoutes,
 	} {
 		all = append(all, noun()...)
 	}
@@ -103,9 +113,7 @@ func (a *API) mux(routes []route) (*chi.Mux, error) {
 const (
 	readHeaderTimeout = 5 * time.Second
 	idleTimeout       = 2 * time.Minute
-	maxHeader         = 16 << 10
-	// net/http reads a little more than MaxHeaderBytes before it refuses; this is taken off so that 16 KiB are what is accepted.
-	headerSlack = 4096
+	maxHeader         = 16 << 10 // net/http adds up to two buffers of 4 KiB before it refuses
 )
 
 // Server is an HTTP server with the API's limits around a handler.
@@ -114,7 +122,7 @@ func Server(h http.Handler, log *slog.Logger) *http.Server {
 		Handler:           h,
 		ReadHeaderTimeout: readHeaderTimeout,
 		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeader - headerSlack,
+		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          slog.NewLogLogger(log.With("component", "http").Handler(), slog.LevelDebug),
 	}
 }

@@ -176,11 +176,16 @@ func (a *API) admit(r *http.Request, c *call, p policy) error {
 		}
 		return forbidden(principal, p)
 	}
-	if a.Limiter == nil || p.rate == "" {
+	return a.withinRate(principal.Org, p.rate)
+}
+
+// withinRate counts a request of a rate class against the organization's limit.
+func (a *API) withinRate(org millstream.OrgID, class string) error {
+	if a.Limiter == nil || class == "" {
 		return nil
 	}
-	if wait, ok := a.Limiter.Allow(principal.Org, p.rate); !ok {
-		return &millstream.Error{Kind: millstream.RateLimited, Msg: fmt.Sprintf("the organization's limit of %s requests is reached", p.rate),
+	if wait, ok := a.Limiter.Allow(org, class); !ok {
+		return &millstream.Error{Kind: millstream.RateLimited, Msg: fmt.Sprintf("the organization's limit of %s requests is reached", class),
 			RetryAfter: int((wait + time.Second - 1) / time.Second)}
 	}
 	return nil

@@ -11,7 +11,7 @@ import (
 
 // nodes is where the cluster's members are read. *store.Store fits.
 type nodes interface {
-	Members(ctx context.Context, silence time.Duration) ([]millstream.Member, error)
+	Nodes(ctx context.Context, silence time.Duration) ([]millstream.Member, error)
 }
 
 type nodeView struct {
@@ -41,7 +41,7 @@ func (a *API) clusterRoutes() []route {
 }
 
 func (a *API) listNodes(w http.ResponseWriter, r *http.Request) error {
-	members, err := a.Nodes.Members(r.Context(), listedSilence)
+	members, err := a.Nodes.Nodes(r.Context(), listedSilence)
 	if err != nil {
 		return err
 	}

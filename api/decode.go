@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
 
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/ingest/decode"
@@ -287,4 +288,16 @@ func pathValue(r *http.Request, name string) (string, error) {
 		return "", millstream.Errorf(millstream.Invalid, "the path is not properly encoded at %q", raw)
 	}
 	return v, nil
+}
+
+// pathID is a parameter of the path that is an id of ours. What is no id is nobody's: NotFound, as for an id of another organization.
+func pathID(r *http.Request, name string) (string, error) {
+	id, err := pathValue(r, name)
+	if err != nil {
+		return "", err
+	}
+	if _, err := uuid.Parse(id); err != nil || len(id) != len(uuid.UUID{}.String()) {
+		return "", millstream.Errorf(millstream.NotFound, "there is nothing with the id %q", id)
+	}
+	return strings.ToLower(id), nil
 }

@@ -7,6 +7,8 @@ type metrics struct {
 	seconds  *prometheus.HistogramVec
 	inflight prometheus.Gauge
 	panics   prometheus.Counter
+	accepted *prometheus.CounterVec
+	rejected *prometheus.CounterVec
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -18,7 +20,9 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		inflight: prometheus.NewGauge(prometheus.GaugeOpts{Name: "millstream_api_requests_inflight", Help: "Requests being served."}),
 		panics:   prometheus.NewCounter(prometheus.CounterOpts{Name: "millstream_api_panics_total", Help: "Handlers that panicked."}),
 	}
-	reg.MustRegister(m.requests, m.seconds, m.inflight, m.panics)
+	m.accepted = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "millstream_api_records_accepted_total", Help: "Records taken, by intake protocol."}, []string{"protocol"})
+	m.rejected = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "millstream_api_records_rejected_total", Help: "Records refused one by one, by intake protocol."}, []string{"protocol"})
+	reg.MustRegister(m.requests, m.seconds, m.inflight, m.panics, m.accepted, m.rejected)
 	return m
 }
 

@@ -74,7 +74,7 @@ func (a *API) createOrganization(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *API) getOrganization(w http.ResponseWriter, r *http.Request) error {
-	id, err := pathValue(r, "id")
+	id, err := pathID(r, "id")
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (a *API) getOrganization(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *API) updateOrganization(w http.ResponseWriter, r *http.Request) error {
-	id, err := pathValue(r, "id")
+	id, err := pathID(r, "id")
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (a *API) updateOrganization(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *API) deleteOrganization(w http.ResponseWriter, r *http.Request) error {
-	id, err := pathValue(r, "id")
+	id, err := pathID(r, "id")
 	if err != nil {
 		return err
 	}

@@ -48,11 +48,7 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	kind := millstream.KindOf(err)
 	code := status.HTTP(kind)
-	detail := errorDetail{Code: status.Code(kind), Message: millstream.Message(err), RequestID: c.id}
-	var e *millstream.Error
-	if errors.As(err, &e) && kind != millstream.Internal {
-		detail.Hint, detail.Position = e.Hint, e.Position
-	}
+	detail := a.detail(c, err)
 	var method *methodError
 	if errors.As(err, &method) {
 		code = http.StatusMethodNotAllowed
@@ -72,6 +68,17 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(code)
 	_, _ = w.Write(body) // the client may be gone; there is nobody left to tell
+}
+
+// detail is what may be said about an error.
+func (a *API) detail(c *call, err error) errorDetail {
+	kind := millstream.KindOf(err)
+	d := errorDetail{Code: status.Code(kind), Message: millstream.Message(err), RequestID: c.id}
+	var e *millstream.Error
+	if errors.As(err, &e) && kind != millstream.Internal {
+		d.Hint, d.Position = e.Hint, e.Position
+	}
+	return d
 }
 
 func ownShape(_ int, d errorDetail) (string, []byte) {

@@ -50,8 +50,8 @@ func need(scope auth.Scope, role auth.Role) policy { return policy{scope: scope,
 // intake is the policy of all that takes telemetry: an intake token, or a session that may write.
 func intake() policy { return policy{scope: auth.Intake, role: auth.Editor, rate: rateIntake} }
 
-// query is the policy of all that reads telemetry. The time limit is the engine's.
-func query() policy {
+// readTelemetry is the policy of all that reads telemetry. The time limit is the engine's.
+func readTelemetry() policy {
 	return policy{scope: auth.Query, role: auth.Viewer, rate: rateQuery, timeout: -1}
 }
 

@@ -90,7 +90,7 @@ func (a *API) createUser(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *API) updateUser(w http.ResponseWriter, r *http.Request) error {
-	id, err := pathValue(r, "id")
+	id, err := pathID(r, "id")
 	if err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (a *API) setRole(r *http.Request, p *auth.Principal, id, name string) error
 }
 
 func (a *API) deleteUser(w http.ResponseWriter, r *http.Request) error {
-	id, err := pathValue(r, "id")
+	id, err := pathID(r, "id")
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (a *API) deleteUser(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *API) inviteUser(w http.ResponseWriter, r *http.Request) error {
-	id, err := pathValue(r, "id")
+	id, err := pathID(r, "id")
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,218 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/internal/timespec"
+	"github.com/millstream/millstream/query"
+	"github.com/millstream/millstream/query/sql"
+)
+
+// querier answers statements. *query.Engine fits.
+type querier interface {
+	Run(ctx context.Context, req query.Request, sink query.Sink) (*query.Answer, error)
+	Estimate(ctx context.Context, req query.Request) (*query.Estimate, error)
+}
+
+// runningQueries shows and ends queries. *query.Engine fits.
+type runningQueries interface {
+	Running(org millstream.OrgID) []query.Running
+	Cancel(org millstream.OrgID, id string) error
+}
+
+type timeRangeBody struct {
+	Start timespec.Value `json:"start,omitempty" doc:"RFC 3339, epoch number, or relative such as now-15m; empty: open"`
+	End   timespec.Value `json:"end,omitempty" doc:"excluded; empty: open"`
+}
+
+type queryBody struct {
+	Language  string        `json:"language" doc:"sql or promql"`
+	Statement string        `json:"statement"`
+	Stream    string        `json:"stream,omitempty" doc:"for languages whose statements name none"`
+	TimeRange timeRangeBody `json:"time_range,omitzero"`
+	Limit     int           `json:"limit,omitempty" doc:"most rows of the answer"`
+	Params    any           `json:"params,omitempty" doc:"values of the statement's parameters: an array for ? and $1, an object for $name; for promql {\"step\":\"30s\"}"`
+}
+
+type queryView struct {
+	Columns []query.Column `json:"columns"`
+	Rows    [][]any        `json:"rows"`
+	query.Answer
+}
+
+type runningView struct {
+	Queries []query.Running `json:"queries"`
+}
+
+func (a *API) queryRoutes() []route {
+	return []route{
+		{method: "POST", path: v1 + "/query", policy: readTelemetry(), handle: a.query, doc: operation{summary: "Run a statement", body: queryBody{}, reply: queryView{}}},
+		{method: "POST", path: v1 + "/query/estimate", policy: readTelemetry(), handle: a.estimate, doc: operation{summary: "What a statement would read", body: queryBody{}, reply: query.Estimate{}}},
+		{method: "GET", path: v1 + "/query/running", policy: readTelemetry(), handle: a.listRunning, doc: operation{summary: "Queries that have not ended", reply: runningView{}}},
+		{method: "DELETE", path: v1 + "/query/running/{id}", policy: readTelemetry(), handle: a.cancelQuery, doc: operation{summary: "Cancel a query"}},
+	}
+}
+
+// request reads a query call.
+func (a *API) request(r *http.Request) (query.Request, queryBody, error) {
+	var body queryBody
+	if err := read(r, &body); err != nil {
+		return query.Request{}, body, err
+	}
+	span, err := timespec.Range(string(body.TimeRange.Start), string(body.TimeRange.End), a.Now())
+	if err != nil {
+		return query.Request{}, body, err
+	}
+	if body.Limit < 0 {
+		return query.Request{}, body, millstream.Errorf(millstream.Invalid, "limit %d is negative", body.Limit)
+	}
+	params, err := paramsOf(body.Params)
+	req := query.Request{Org: who(r).Org, User: who(r).Actor(), Language: body.Language, Statement: body.Statement, Range: span, Limit: body.Limit, Params: params}
+	return req, body, err
+}
+
+func paramsOf(v any) (p sql.Params, err error) {
+	switch v := v.(type) {
+	case nil:
+	case []any:
+		p.Positional = v
+	case map[string]any:
+		p.Named = v
+	default:
+		err = millstream.Errorf(millstream.Invalid, "params must be an array or an object")
+	}
+	return p, err
+}
+
+// formats are the media types an answer can have, by what Accept names.
+var formats = map[string]query.Format{
+	"application/json": query.JSON, "application/x-ndjson": query.NDJSON, "application/ndjson": query.NDJSON, "text/csv": query.CSV,
+	"application/vnd.apache.arrow.stream": query.Arrow, "application/vnd.apache.parquet": query.Parquet, "*/*": query.JSON, "application/*": query.JSON, "text/*": query.CSV,
+}
+
+// formatOf chooses the format that Accept likes best.
+func formatOf(accept string) (query.Format, error) {
+	if accept == "" {
+		return query.JSON, nil
+	}
+	best, found := query.JSON, -1.0
+	for part := range strings.SplitSeq(accept, ",") {
+		typ, params, err := mime.ParseMediaType(part)
+		if err != nil {
+			continue
+		}
+		f, ok := formats[typ]
+		q := 1.0
+		if s, has := params["q"]; has {
+			if q, err = strconv.ParseFloat(s, 64); err != nil {
+				continue
+			}
+		}
+		if ok && q > found && q > 0 {
+			best, found = f, q
+		}
+	}
+	if found < 0 {
+		return 0, millstream.Errorf(millstream.Unsupported, "no format of %q can be had: ask for application/json, application/x-ndjson, text/csv, application/vnd.apache.arrow.stream or application/vnd.apache.parquet", accept)
+	}
+	return best, nil
+}
+
+func (a *API) query(w http.ResponseWriter, r *http.Request) error {
+	req, body, err := a.request(r)
+	if err != nil {
+		return err
+	}
+	format, err := formatOf(r.Header.Get("Accept"))
+	if err != nil {
+		return err
+	}
+	if strings.Contains(r.Header.Get("Prefer"), "respond-async") {
+		return millstream.Errorf(millstream.Unprocessable, "asynchronous search jobs are not part of this release: run the query directly")
+	}
+	w.Header().Set("Content-Type", format.ContentType())
+	enc := query.NewEncoder(format, w)
+	var answer *query.Answer
+	switch body.Language {
+	case "promql":
+		answer, err = a.runPromQL(r.Context(), req, enc)
+	case "", "sql":
+		answer, err = a.Query.Run(r.Context(), req, enc)
+	default:
+		err = millstream.Errorf(millstream.Invalid, "the query language %q is unknown: use sql or promql", body.Language)
+	}
+	if err == nil {
+		return gone(enc.Close(answer))
+	}
+	return a.brokenAnswer(w, r, enc, err)
+}
+
+// brokenAnswer ends an answer that failed: as an ordinary error while nothing was sent; later inside the answer, where the format can say it.
+func (a *API) brokenAnswer(w http.ResponseWriter, r *http.Request, enc query.Encoder, err error) error {
+	if !enc.Started() {
+		w.Header().Del("Content-Type")
+		return err
+	}
+	c := callOf(r)
+	c.err = errors.Join(err, c.err)
+	detail := a.detail(c, err)
+	if enc.Fail(errorBody{detail}) {
+		return nil
+	}
+	return err
+}
+
+func (a *API) estimate(w http.ResponseWriter, r *http.Request) error {
+	req, _, err := a.request(r)
+	if err != nil {
+		return err
+	}
+	e, err := a.Query.Estimate(r.Context(), req)
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, e)
+}
+
+func (a *API) listRunning(w http.ResponseWriter, r *http.Request) error {
+	list := a.Queries.Running(who(r).Org)
+	if list == nil {
+		list = []query.Running{}
+	}
+	return reply(w, http.StatusOK, runningView{list})
+}
+
+func (a *API) cancelQuery(w http.ResponseWriter, r *http.Request) error {
+	id, err := pathValue(r, "id")
+	if err != nil {
+		return err
+	}
+	if err := a.Queries.Cancel(who(r).Org, id); err != nil {
+		return err
+	}
+	return empty(w)
+}
+
+// stepOf reads the step of a PromQL range query from the parameters of a statement.
+func stepOf(p sql.Params) (string, error) {
+	v, ok := p.Named["step"]
+	if !ok {
+		return "", nil
+	}
+	switch v := v.(type) {
+	case string:
+		return v, nil
+	case json.Number:
+		return v.String(), nil
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64), nil
+	}
+	return "", millstream.Errorf(millstream.Invalid, "params.step is a duration such as \"30s\" or a number of seconds")
+}
