@@ -194,19 +194,6 @@ func (l *Log) commit(group []*request) {
 		}
 	}
 	l.commits <- commit{group: group, now: now.UnixNano(), err: err}
-	if l.out != nil && l.at >= l.opt.SegmentSize {
-		l.rotate()
-	}
-}
-
-// rotate goes on to a new file. If that fails the old one must not grow either: the new name may be on disk already, and its header ends the old file here.
-func (l *Log) rotate() {
-	old := l.out
-	if err := l.openNext(); err != nil {
-		l.log.Error("could not open a new WAL file; writes are refused until it can be", "error", err)
-		l.out = nil
-		old.Close()
-	}
 }
 
 // ready refuses before anything is written: no file, or no room.
@@ -226,13 +213,17 @@ func (l *Log) ready(group []*request, now time.Time) error {
 	if total := l.Size(); total+size > l.opt.MaxDisk {
 		return fullError("the WAL holds %d MiB of at most %d MiB ([wal].max_disk)", total>>20, l.opt.MaxDisk>>20)
 	}
-	if l.out != nil {
+	if l.out != nil && l.at < l.opt.SegmentSize {
 		return nil
 	}
-	if wait := l.opened.Add(retryOpen).Sub(now); wait > 0 && wait <= retryOpen {
+	if wait := l.opened.Add(retryOpen).Sub(now); l.out == nil && wait > 0 && wait <= retryOpen {
 		return &millstream.Error{Kind: millstream.Unavailable, Msg: "the WAL cannot be written at the moment", RetryAfter: 1, Err: errors.New("a new file could not be opened")}
 	}
 	if err := l.openNext(); err != nil {
+		if l.out != nil { // a full file must not grow either: the new name may be on disk, and its header ends the old file here
+			l.out.Close()
+			l.out = nil
+		}
 		return &millstream.Error{Kind: millstream.Unavailable, Msg: "the WAL cannot be written: see the node's log", RetryAfter: 5, Err: err}
 	}
 	return nil
@@ -274,7 +265,7 @@ func (l *Log) write(group []*request, now int64) error {
 			return err
 		}
 	}
-	if sync && !l.mutant.skipSync {
+	if sync && !l.opt.mutant.skipSync {
 		if err := l.out.Sync(); err != nil {
 			return err
 		}

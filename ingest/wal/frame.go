@@ -143,11 +143,11 @@ func peekHead(b []byte) (frameHead, bool) {
 
 // headValid checks the header's checksum; b holds the fixed part and the ids.
 func (l *Log) headValid(b []byte) bool {
-	return l.mutant.skipCRC || crc32.Update(l.seed, castagnoli, b[8:]) == binary.LittleEndian.Uint32(b[4:])
+	return l.opt.mutant.skipCRC || crc32.Update(l.seed, castagnoli, b[8:]) == binary.LittleEndian.Uint32(b[4:])
 }
 
 func (l *Log) payloadValid(h frameHead, p []byte) bool {
-	return l.mutant.skipCRC || crc32.Update(l.seed, castagnoli, p) == h.sum
+	return l.opt.mutant.skipCRC || crc32.Update(l.seed, castagnoli, p) == h.sum
 }
 
 func (h frameHead) frame(b []byte) Frame {

@@ -48,6 +48,8 @@ type Options struct {
 	Log         *slog.Logger
 	Registerer  prometheus.Registerer
 	Now         func() time.Time
+
+	mutant mutant
 }
 
 func (o Options) withDefaults() Options {
@@ -80,7 +82,6 @@ type Log struct {
 	seed    uint32
 	log     *slog.Logger
 	metrics metrics
-	mutant  mutant
 
 	mu    sync.Mutex // guards what follows
 	files []*file    // by first LSN; the last one is written to
@@ -190,9 +191,9 @@ func (l *Log) find() error {
 		l.files = append(l.files, f)
 	}
 	sort.Slice(l.files, func(i, j int) bool { return l.files[i].first < l.files[j].first })
-	for i, f := range l.files[1:] {
-		if p := l.files[i]; f.prev.prevFirst == p.first {
-			p.valid = min(p.valid, f.prev.prevValid)
+	for i := 1; i < len(l.files); i++ {
+		if p, h := l.files[i-1], l.files[i].prev; h.prevFirst == p.first {
+			p.valid = min(p.valid, h.prevValid)
 		}
 	}
 	return nil
