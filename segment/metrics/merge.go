@@ -7,31 +7,29 @@ import (
 	"slices"
 
 	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/segment"
 )
-
-// Info describes what was written. Times are in nanoseconds, checksums hex BLAKE3-256; rows are samples.
-type Info struct {
-	Rows, MinTime, MaxTime, DataSize, IndexSize int64
-	DataSum, IndexSum                           string
-}
 
 // mergeSamples is about how many samples Merge holds at once: it reads the names in groups.
 const mergeSamples = 4 << 20
 
 // Encode writes the head as a segment. Nothing may be appended meanwhile; readers are not disturbed.
-func (h *Head) Encode(data, index io.Writer) (Info, error) { return Merge(data, index, []Source{h}) }
+func (h *Head) Encode(data, index io.Writer) (segment.Info, error) {
+	return Merge(data, index, []Source{h})
+}
 
-// Merge writes one segment of several sources, given in the order in which they were written. A sample that is in several is written once.
-func Merge(data, index io.Writer, in []Source) (Info, error) {
+// Merge writes one segment of several sources, given in the order in which they were written. A sample that is in several is written once. The info's rows are
+// samples; it has no fields, since labels are not columns of a segment.
+func Merge(data, index io.Writer, in []Source) (segment.Info, error) {
 	groups, err := nameGroups(in)
 	if err != nil {
-		return Info{}, err
+		return segment.Info{}, err
 	}
 	w := newWriter(data, index)
 	for _, g := range groups {
 		q := Query{Min: math.MinInt64, Max: math.MaxInt64, from: g.from, to: g.to, bounded: true}
 		if err := mergeGroup(w, in, q); err != nil {
-			return Info{}, err
+			return segment.Info{}, err
 		}
 	}
 	return w.close()

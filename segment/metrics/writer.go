@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/segment"
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress/zstd"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
@@ -50,7 +51,7 @@ type writer struct {
 	lastName    string
 	lastKey     string
 	started     bool
-	info        Info
+	info        segment.Info
 	samples     int64
 }
 
@@ -243,17 +244,17 @@ func (w *writer) flushRows() error {
 }
 
 // close ends both objects.
-func (w *writer) close() (Info, error) {
+func (w *writer) close() (segment.Info, error) {
 	if err := w.flushRows(); err != nil {
-		return Info{}, err
+		return segment.Info{}, err
 	}
 	if err := w.closeParquet(); err != nil {
-		return Info{}, err
+		return segment.Info{}, err
 	}
 	w.builder.dataSize, w.builder.samples = w.data.n, w.samples
 	w.builder.min, w.builder.max = w.info.MinTime, w.info.MaxTime
 	if err := w.builder.write(&w.index); err != nil {
-		return Info{}, err
+		return segment.Info{}, err
 	}
 	w.info.Rows = w.samples
 	w.info.MinTime, w.info.MaxTime = nanoseconds(w.info.MinTime), nanoseconds(w.info.MaxTime)
