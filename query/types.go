@@ -2,11 +2,11 @@
 package query
 
 import (
-	"context"
 	"time"
 
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/query/scan"
+	"github.com/millstream/millstream/query/sql"
 )
 
 // Request is one statement of one organization's user.
@@ -17,7 +17,7 @@ type Request struct {
 	Statement string
 	Range     millstream.TimeRange // always applied
 	Limit     int                  // most rows to return; 0: the configured maximum
-	Params    []any                // values of the statement's $1, $2, …
+	Params    sql.Params           // values of the statement's parameters
 }
 
 // Column describes a column of an answer; Type is a SQL type name such as VARCHAR, BIGINT, DOUBLE, BOOLEAN, TIMESTAMP_NS or HUGEINT.
@@ -79,13 +79,13 @@ type EstimateSegments struct {
 // Running is a query that has not ended yet.
 type Running struct {
 	ID           string           `json:"id"`
-	Org          millstream.OrgID `json:"organization"`
+	Org          millstream.OrgID `json:"-"`
 	User         string           `json:"user"`
+	Language     string           `json:"language"`
 	Statement    string           `json:"statement"`
 	Started      time.Time        `json:"started_at"`
 	Sources      int64            `json:"sources"`      // segments and unflushed runs to read
 	SourcesDone  int64            `json:"sources_done"` // of them, done
 	ScannedRows  int64            `json:"scanned_rows"`
 	ScannedBytes int64            `json:"scanned_bytes"`
-	cancel       context.CancelCauseFunc
 }

@@ -1,0 +1,175 @@
+package query
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"runtime"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/ingest"
+	"github.com/millstream/millstream/query/cache"
+	"github.com/millstream/millstream/query/sql"
+	"github.com/millstream/millstream/store"
+)
+
+// catalog is what the engine reads of the metadata store; *store.Store fits.
+type catalog interface {
+	Snapshot(ctx context.Context, org millstream.OrgID, keys []millstream.StreamKey, r millstream.TimeRange) (store.Snapshot, error)
+	Streams(ctx context.Context, org millstream.OrgID, sig millstream.Signal) ([]store.StreamSummary, error)
+}
+
+// unflushed gives the rows that are not in the catalog yet; *ingest.Writer fits.
+type unflushed interface {
+	Hold() (release func())
+	Unflushed(ctx context.Context, wal millstream.WALID, stream millstream.StreamID, above millstream.LSN) (ingest.Unflushed, error)
+	Subscribe(ctx context.Context, stream millstream.StreamID, f func(*millstream.Batch))
+}
+
+// Limits bound queries; zero values mean no limit unless said otherwise.
+type Limits struct {
+	Timeout       time.Duration // of a query; 0: a minute
+	MaxScanRows   int64         // rows after pruning; a query over it is refused with its estimate
+	MaxResultRows int           // rows of an answer, which is cut there with a warning; 0: 100,000
+	AsyncRows     int64         // estimated rows from which on a query counts as long
+	Memory        int64         // bytes of a query's state in kernels; 0: scan.DefaultMemory
+	TempSize      int64         // bytes that one query may write to the temporary directory; 0: 8 GiB
+	MaxConcurrent int           // queries of one organization at a time; 0: twice the CPUs
+	Queue         int           // of one organization that may wait; 0: 64
+}
+
+func (l Limits) withDefaults() Limits {
+	set := func(v *int, def int) {
+		if *v <= 0 {
+			*v = def
+		}
+	}
+	set(&l.MaxResultRows, 100_000)
+	set(&l.MaxConcurrent, 2*runtime.GOMAXPROCS(0))
+	set(&l.Queue, 64)
+	if l.Timeout <= 0 {
+		l.Timeout = time.Minute
+	}
+	if l.TempSize <= 0 {
+		l.TempSize = 8 << 30
+	}
+	return l
+}
+
+// Config is what an Engine works with. Catalog, Unflushed, Cache, Gate and SQL must be set.
+type Config struct {
+	Catalog   catalog
+	Unflushed unflushed
+	Cache     *cache.Cache // its Open must be OpenSegment
+	Gate      *sql.Gate
+	SQL       sqlEngine
+	TempDir   string // private to this process; emptied at start
+
+	Limits     Limits
+	Workers    int // sources that one query scans at a time; 0: one per CPU
+	Log        *slog.Logger
+	Registerer prometheus.Registerer
+	Now        func() time.Time
+}
+
+// Engine answers queries. It is safe for concurrent use.
+type Engine struct {
+	cfg     Config
+	log     *slog.Logger
+	metrics *engineMetrics
+	running *running
+	gate    *admission
+}
+
+// New makes an engine.
+func New(cfg Config) (*Engine, error) {
+	cfg.Limits = cfg.Limits.withDefaults()
+	if cfg.Workers <= 0 {
+		cfg.Workers = runtime.GOMAXPROCS(0)
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if err := emptyDir(cfg.TempDir); err != nil {
+		return nil, millstream.Wrap(millstream.Unavailable, err, "cannot use the temporary directory of queries %s", cfg.TempDir)
+	}
+	return &Engine{
+		cfg: cfg, log: cfg.Log.With("component", "query"), metrics: newMetrics(cfg.Registerer),
+		running: newRunning(cfg.Now), gate: newAdmission(cfg.Limits.MaxConcurrent, cfg.Limits.Queue),
+	}, nil
+}
+
+// Causes by which a query's context ends.
+var (
+	errTimeout  = errors.New("query timeout")
+	errCanceled = errors.New("query canceled by a user")
+)
+
+// do runs one query under the engine's limits: admission, time, the running list, and up to three snapshots should one turn out stale.
+func (e *Engine) do(ctx context.Context, req Request, f func(ctx context.Context, q *task) error) (*Answer, error) {
+	began := e.cfg.Now()
+	ctx, q := e.running.start(ctx, req)
+	defer e.running.end(q)
+	ctx, cancel := context.WithTimeoutCause(ctx, e.cfg.Limits.Timeout, errTimeout)
+	defer cancel()
+	release, err := e.gate.enter(ctx, req.Org)
+	if err == nil {
+		defer release()
+		err = e.attempts(ctx, q, f)
+	}
+	err = e.explain(ctx, err)
+	took := e.cfg.Now().Sub(began)
+	e.metrics.observe(req.Language, took, q.answer, err)
+	if err != nil {
+		return nil, err
+	}
+	q.finish(took)
+	return &q.answer, nil
+}
+
+// maxSnapshots is how often a query is begun anew because its snapshot went stale.
+const maxSnapshots = 3
+
+func (e *Engine) attempts(ctx context.Context, q *task, f func(ctx context.Context, q *task) error) error {
+	for try := 1; ; try++ {
+		q.reset()
+		err := f(ctx, q)
+		if !isStale(err) || q.emitted || ctx.Err() != nil {
+			return err
+		}
+		if try == maxSnapshots {
+			return millstream.Wrap(millstream.Unavailable, err, "the data changed under the query %d times: try again", try)
+		}
+	}
+}
+
+// isStale says whether a new snapshot may help: rows were published and dropped from the buffer meanwhile, or a segment was merged and deleted.
+func isStale(err error) bool {
+	return errors.Is(err, ingest.ErrStale) || errors.Is(err, errGone)
+}
+
+// explain gives the end of a query's context its reason.
+func (e *Engine) explain(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() == nil {
+		return err
+	}
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errTimeout):
+		return millstream.Wrap(millstream.Timeout, err, "the query took longer than %s: narrow its time range or filter more", e.cfg.Limits.Timeout)
+	case errors.Is(cause, errCanceled):
+		return millstream.Wrap(millstream.Canceled, err, "the query was canceled")
+	}
+	return err
+}
+
+// Running lists the queries of an organization that have not ended, oldest first.
+func (e *Engine) Running(org millstream.OrgID) []Running { return e.running.list(org) }
+
+// Cancel ends a running query of an organization; an unknown id is NotFound.
+func (e *Engine) Cancel(org millstream.OrgID, id string) error { return e.running.cancel(org, id) }

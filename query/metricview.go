@@ -1,0 +1,121 @@
+package query
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/query/cache"
+	"github.com/millstream/millstream/segment/metrics"
+)
+
+// Metrics gives f the sources of an organization's samples in a time range (ns), in the order in which they were written. They are valid during f, which may be
+// called again with a newer snapshot if one went stale. reasons say why samples may be missing, if some may. The answer is what Run's would be; f's own reading is not counted in it.
+func (e *Engine) Metrics(ctx context.Context, req Request, f func(ctx context.Context, srcs []metrics.Source, reasons []string) error) (*Answer, error) {
+	if req.Language == "" {
+		req.Language = "promql"
+	}
+	return e.do(ctx, req, func(ctx context.Context, q *task) error {
+		key := millstream.StreamKey{Org: q.Org, Signal: millstream.Metrics, Name: millstream.MetricStream}
+		v, err := e.open(ctx, q.Org, []millstream.StreamKey{key}, q.Range)
+		if err != nil {
+			return err
+		}
+		defer v.release()
+		if err := e.begin(q, v); err != nil {
+			return err
+		}
+		st := v.find(key)
+		if st == nil {
+			return f(ctx, nil, q.answer.Reasons)
+		}
+		srcs, release, err := e.metricSources(ctx, q, st)
+		if err != nil {
+			return err
+		}
+		defer release()
+		q.emitted = true
+		return f(ctx, srcs, q.answer.Reasons)
+	})
+}
+
+// metricSources opens the metric stream's segments; oldest first, then what is not flushed.
+func (e *Engine) metricSources(ctx context.Context, q *task, st *stream) (srcs []metrics.Source, release func(), err error) {
+	defer e.prefetch(ctx, st.segments)()
+	var handles []*cache.Handle
+	release = func() {
+		for _, h := range handles {
+			h.Release()
+		}
+	}
+	segments := slices.Clone(st.segments)
+	slices.SortStableFunc(segments, writeOrder)
+	for _, s := range segments {
+		h, err := e.fetch(ctx, q, s)
+		if err != nil {
+			release()
+			return nil, nil, err
+		}
+		handles = append(handles, h)
+		src, ok := h.Value().(metrics.Source)
+		if !ok {
+			release()
+			return nil, nil, fmt.Errorf("segment %s holds no samples", s.ID)
+		}
+		srcs = append(srcs, src)
+		q.progress.Sources.Add(1)
+	}
+	return append(srcs, st.heads...), release, nil
+}
+
+// writeOrder sorts segments as they were written: merged ones first, which are older than what is not merged yet, then each WAL's by position.
+func writeOrder(a, b millstream.Segment) int {
+	switch {
+	case a.Level != b.Level:
+		return b.Level - a.Level
+	case a.WAL != b.WAL:
+		if a.MinTime != b.MinTime {
+			return sign(a.MinTime - b.MinTime)
+		}
+		return sign(int64(len(a.WAL)) - int64(len(b.WAL)))
+	}
+	return sign(int64(a.To) - int64(b.To))
+}
+
+func sign(d int64) int {
+	switch {
+	case d < 0:
+		return -1
+	case d > 0:
+		return 1
+	}
+	return 0
+}
+
+// labelValues lists the values of a label over all time that equal value.
+func (e *Engine) labelValues(ctx context.Context, org millstream.OrgID, q *task, label, value string) ([]string, error) {
+	key := millstream.StreamKey{Org: org, Signal: millstream.Metrics, Name: millstream.MetricStream}
+	v, err := e.open(ctx, org, []millstream.StreamKey{key}, allTime)
+	if err != nil {
+		return nil, err
+	}
+	defer v.release()
+	st := v.find(key)
+	if st == nil {
+		return nil, nil
+	}
+	m, err := labels.NewMatcher(labels.MatchEqual, label, value)
+	if err != nil {
+		return nil, err
+	}
+	srcs, release, err := e.metricSources(ctx, q, st)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	return metrics.LabelValues(ctx, srcs, label, metrics.Query{Min: math.MinInt64, Max: math.MaxInt64, Matchers: []*labels.Matcher{m}, KeysOnly: true})
+}

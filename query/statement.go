@@ -1,0 +1,166 @@
+package query
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/query/scan"
+	"github.com/millstream/millstream/query/sql"
+)
+
+// Run answers a statement into sink. After an error the sink may have seen a part of the answer.
+func (e *Engine) Run(ctx context.Context, req Request, sink Sink) (*Answer, error) {
+	if req.Language == "" {
+		req.Language = "sql"
+	}
+	if req.Language != "sql" {
+		return nil, millstream.Errorf(millstream.Invalid, "the query language %q is not served here: use sql", req.Language)
+	}
+	return e.do(ctx, req, func(ctx context.Context, q *task) error { return e.statement(ctx, q, sink) })
+}
+
+func (e *Engine) statement(ctx context.Context, q *task, sink Sink) error {
+	stmt, err := e.cfg.Gate.Parse(ctx, q.Statement, q.Params)
+	if err != nil {
+		return err
+	}
+	out := newLimited(q, sink, e.cfg.Limits.MaxResultRows)
+	switch stmt.Kind {
+	case sql.ShowTables:
+		return e.showTables(ctx, q, out)
+	case sql.Describe:
+		return e.describe(ctx, q, stmt, out)
+	}
+	v, err := e.open(ctx, q.Org, keysOf(q.Org, stmt.Tables()), q.Range)
+	if err != nil {
+		return err
+	}
+	defer v.release()
+	if err := e.begin(q, v); err != nil {
+		return err
+	}
+	ts, err := e.resolve(ctx, q, stmt, v)
+	if err != nil {
+		return err
+	}
+	bound, err := stmt.Bind(ctx, ts.tables(), e.cfg.Now())
+	if err != nil {
+		return err
+	}
+	if bound.Plan != nil {
+		err := e.runPlan(ctx, q, bound.Plan, ts.of(bound.Plan.Stream), out)
+		if !errors.Is(err, scan.ErrMemory) || q.emitted {
+			return err
+		}
+		e.log.Info("a query outgrew the kernels' memory and goes to the SQL engine", "query", q.id)
+	}
+	e.metrics.fallback.Inc()
+	return e.runSQL(ctx, q, bound, ts, out)
+}
+
+// keysOf are the streams that a statement names, each once. All metrics of an organization are one stream.
+func keysOf(org millstream.OrgID, refs []sql.TableRef) []millstream.StreamKey {
+	var keys []millstream.StreamKey
+	for _, r := range refs {
+		k := millstream.StreamKey{Org: org, Signal: r.Signal, Name: r.Name}
+		if r.Signal == millstream.Metrics {
+			k.Name = millstream.MetricStream
+		}
+		if !slices.Contains(keys, k) {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+// runPlan runs a plan on kernels.
+func (e *Engine) runPlan(ctx context.Context, q *task, plan *sql.Plan, t *table, out *limited) error {
+	if most := out.most(); plan.Limit < 0 || plan.Limit > most {
+		p := *plan
+		p.Limit = most
+		plan = &p
+	}
+	if plan.Aggregate || plan.Filter != nil {
+		defer e.prefetch(ctx, t.segments)()
+	}
+	stats, err := scan.Run(ctx, scan.Request{
+		Plan: plan, Range: q.Range, Schema: t.schema, Inputs: t.inputs(), Workers: e.cfg.Workers, Memory: e.cfg.Limits.Memory, Progress: &q.progress,
+	}, func(r *Rows) error {
+		if err := out.Columns(planColumns(plan, t.schema)); err != nil {
+			return err
+		}
+		return out.Rows(r)
+	})
+	q.scanned(stats)
+	if err != nil && !errors.Is(err, errEnough) {
+		return err
+	}
+	return out.Columns(planColumns(plan, t.schema)) // an empty answer has columns too
+}
+
+// scanned adds what kernels read to the answer's statistics.
+func (t *task) scanned(s scan.Stats) {
+	t.answer.Stats.ScannedRows += s.ScannedRows
+	t.answer.Stats.ScannedBytes += s.ScannedBytes
+	t.answer.Stats.Segments.Pruned += s.Pruned
+}
+
+// planColumns names the output of a plan.
+func planColumns(p *sql.Plan, schema millstream.Schema) []Column {
+	if !p.Star {
+		out := make([]Column, len(p.Out))
+		for i, o := range p.Out {
+			out[i] = Column{o.Name, o.Type}
+		}
+		return out
+	}
+	out := []Column{{millstream.TimestampField, SQLType(millstream.Timestamp)}}
+	for _, name := range scan.StarFields(schema) {
+		f, _ := schema.Field(name)
+		out = append(out, Column{name, SQLType(f.Type)})
+	}
+	return out
+}
+
+// SQLType is the SQL type of a field's type.
+func SQLType(t millstream.Type) string {
+	switch t {
+	case millstream.Bool:
+		return "BOOLEAN"
+	case millstream.Int64:
+		return "BIGINT"
+	case millstream.Double:
+		return "DOUBLE"
+	case millstream.Timestamp:
+		return "TIMESTAMP_NS"
+	}
+	return "VARCHAR"
+}
+
+// Estimate says what a statement would read, by the catalog alone.
+func (e *Engine) Estimate(ctx context.Context, req Request) (*Estimate, error) {
+	stmt, err := e.cfg.Gate.Parse(ctx, req.Statement, req.Params)
+	if err != nil {
+		return nil, err
+	}
+	est := &Estimate{}
+	if stmt.Kind != sql.Select {
+		return est, nil
+	}
+	keys := keysOf(req.Org, stmt.Tables())
+	v, err := e.open(ctx, req.Org, keys, req.Range)
+	if err != nil {
+		return nil, err
+	}
+	defer v.release()
+	for _, ref := range stmt.Tables() {
+		if v.find(keysOf(req.Org, []sql.TableRef{ref})[0]) == nil {
+			return nil, e.unknown(ctx, req.Org, stmt, ref)
+		}
+	}
+	*est = v.estimate()
+	est.Async = e.cfg.Limits.AsyncRows > 0 && est.Rows > e.cfg.Limits.AsyncRows
+	return est, nil
+}

@@ -1,0 +1,127 @@
+package query
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/query/scan"
+	"github.com/millstream/millstream/query/sql"
+	"github.com/millstream/millstream/segment"
+)
+
+// TailEvent is new records of a stream, _timestamp first, or, with N 0, only a count of records that were left out.
+type TailEvent struct {
+	Rows
+	Dropped int64 // records left out since the last event because the reader was slow; they were not filtered
+}
+
+// tailQueue is how many events wait for a slow reader.
+const tailQueue = 32
+
+// Tail calls emit with the new records of a stream that pass the selection's filter, until ctx ends or emit fails; the selection's range is not used. It
+// returns nil when ctx ended.
+func (e *Engine) Tail(ctx context.Context, sel Selection, emit func(TailEvent) error) error {
+	filter, id, err := e.tailFilter(ctx, sel)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	t := &tail{e: e, filter: filter, events: make(chan Rows, tailQueue)}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		e.cfg.Unflushed.Subscribe(ctx, id, func(b *millstream.Batch) { t.take(ctx, b) })
+	}()
+	err = t.send(ctx, emit)
+	cancel()
+	<-done
+	return err
+}
+
+// tailFilter finds the stream and turns the filter's text to an expression.
+func (e *Engine) tailFilter(ctx context.Context, sel Selection) (segment.Expr, millstream.StreamID, error) {
+	key := sel.key()
+	if key.Signal == millstream.Metrics {
+		return nil, "", millstream.Errorf(millstream.Invalid, "metrics have no live tail: use logs or traces")
+	}
+	stmt, err := e.cfg.Gate.Parse(ctx, "SELECT * FROM "+fromClause(key)+whereClause(sel.Filter), sql.Params{})
+	if err != nil {
+		return nil, "", err
+	}
+	now := e.cfg.Now().UnixNano()
+	v, err := e.open(ctx, sel.Org, keysOf(sel.Org, stmt.Tables()), millstream.TimeRange{Start: now, End: now + 1})
+	if err != nil {
+		return nil, "", err
+	}
+	defer v.release()
+	st := v.find(key)
+	if st == nil {
+		return nil, "", e.unknown(ctx, sel.Org, stmt, stmt.Tables()[0])
+	}
+	bound, err := stmt.Bind(ctx, []sql.Table{{Key: key, Fields: st.schema.Fields}}, e.cfg.Now())
+	if err != nil {
+		return nil, "", err
+	}
+	if bound.Plan == nil {
+		return nil, "", millstream.Errorf(millstream.Invalid, "a live tail's filter is made of comparisons, LIKE, IN, IS NULL and match functions on fields: this one is not")
+	}
+	return bound.Plan.Filter, st.ID, nil
+}
+
+// tail is one live tail: take is called by the writer's side, send runs at the reader's pace.
+type tail struct {
+	e       *Engine
+	filter  segment.Expr
+	events  chan Rows
+	dropped atomic.Int64
+}
+
+// take filters a batch and queues what passes; it never waits.
+func (t *tail) take(ctx context.Context, b *millstream.Batch) {
+	if len(t.events) == cap(t.events) {
+		t.drop(b.Rows())
+		return
+	}
+	p := &sql.Plan{Star: true, Filter: t.filter, Order: []sql.Order{{}}, Limit: -1}
+	schema := millstream.Schema{}
+	for i := range b.Columns {
+		schema.Fields = append(schema.Fields, millstream.Field{Name: b.Columns[i].Name, Type: b.Columns[i].Type})
+	}
+	r := scan.Request{Plan: p, Range: allTime, Schema: schema, Inputs: []scan.Input{scan.Opened(segment.Memory(b))}, Workers: 1}
+	_, err := scan.Run(ctx, r, func(rows *Rows) error {
+		select {
+		case t.events <- *rows:
+		default:
+			t.drop(rows.N)
+		}
+		return nil
+	})
+	if err != nil && ctx.Err() == nil {
+		t.e.log.Warn("a live tail's filter failed on a batch", "error", err)
+		t.drop(b.Rows())
+	}
+}
+
+func (t *tail) drop(n int) {
+	t.dropped.Add(int64(n))
+	t.e.metrics.dropped.Add(float64(n))
+}
+
+func (t *tail) send(ctx context.Context, emit func(TailEvent) error) error {
+	for {
+		select {
+		case r := <-t.events:
+			if err := emit(TailEvent{Rows: r, Dropped: t.dropped.Swap(0)}); err != nil {
+				if ctx.Err() != nil || errors.Is(err, context.Canceled) {
+					return nil
+				}
+				return err
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}

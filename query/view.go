@@ -1,0 +1,285 @@
+package query
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/ingest"
+	"github.com/millstream/millstream/query/cache"
+	"github.com/millstream/millstream/query/scan"
+	"github.com/millstream/millstream/segment"
+	"github.com/millstream/millstream/segment/metrics"
+	"github.com/millstream/millstream/store"
+)
+
+// view is one snapshot of some streams: what is published, and the unflushed rows above it. It holds the unflushed rows until release is called.
+type view struct {
+	rng     millstream.TimeRange
+	streams []*stream // in the catalog's order
+	reasons []string  // why rows may be missing
+	release func()
+}
+
+// stream is one stream of a view.
+type stream struct {
+	store.Stream
+	schema   millstream.Schema // joined with the unflushed sources' fields
+	segments []millstream.Segment
+	tails    []segment.Source // unflushed rows of logs and traces
+	heads    []metrics.Source // unflushed samples
+}
+
+// find is the stream of a key; nil if it is not in the view.
+func (v *view) find(k millstream.StreamKey) *stream {
+	for _, s := range v.streams {
+		if s.Key == k {
+			return s
+		}
+	}
+	return nil
+}
+
+// open takes a snapshot. A key with an empty name stands for every stream of its signal.
+func (e *Engine) open(ctx context.Context, org millstream.OrgID, keys []millstream.StreamKey, r millstream.TimeRange) (*view, error) {
+	release := e.cfg.Unflushed.Hold()
+	v, err := e.snapshot(ctx, org, keys, r)
+	if err != nil {
+		release()
+		return nil, err
+	}
+	v.release = release
+	return v, nil
+}
+
+func (e *Engine) snapshot(ctx context.Context, org millstream.OrgID, keys []millstream.StreamKey, r millstream.TimeRange) (*view, error) {
+	snap, err := e.cfg.Catalog.Snapshot(ctx, org, keys, r)
+	if err != nil {
+		return nil, err
+	}
+	v := &view{rng: r}
+	byID := map[millstream.StreamID]*stream{}
+	for _, s := range snap.Streams {
+		st := &stream{Stream: s, schema: s.Schema}
+		v.streams = append(v.streams, st)
+		byID[s.ID] = st
+	}
+	for _, s := range snap.Segments {
+		if st := byID[s.Stream]; st != nil && r.Overlaps(s.MinTime, s.MaxTime) {
+			st.segments = append(st.segments, s)
+		}
+	}
+	for _, st := range v.streams {
+		slices.SortFunc(st.segments, func(a, b millstream.Segment) int {
+			return cmp.Or(cmp.Compare(b.MaxTime, a.MaxTime), cmp.Compare(a.ID, b.ID))
+		})
+	}
+	for _, w := range snap.WALs {
+		if w.Clean {
+			continue
+		}
+		if err := e.addUnflushed(ctx, v, w); err != nil {
+			return nil, err
+		}
+	}
+	for _, st := range v.streams {
+		st.join(r)
+	}
+	return v, nil
+}
+
+// addUnflushed adds the rows above a WAL's position. A WAL that cannot tell makes the answer partial.
+func (e *Engine) addUnflushed(ctx context.Context, v *view, w store.WALState) error {
+	for _, st := range v.streams {
+		u, err := e.cfg.Unflushed.Unflushed(ctx, w.ID, st.ID, w.Position)
+		switch {
+		case errors.Is(err, ingest.ErrStale), ctx.Err() != nil:
+			return err
+		case err != nil:
+			e.log.Warn("unflushed rows cannot be read", "node", w.Node, "wal", w.ID, "error", err)
+			v.reasons = append(v.reasons, missing(w))
+			return nil
+		}
+		st.tails = append(st.tails, u.Logs...)
+		st.heads = append(st.heads, u.Metrics...)
+	}
+	return nil
+}
+
+func missing(w store.WALState) string {
+	if w.LastPublish.IsZero() {
+		return fmt.Sprintf("unflushed rows of node %s are missing; it has not published any yet", w.Node)
+	}
+	return fmt.Sprintf("unflushed rows of node %s since its last publish at %s are missing", w.Node, w.LastPublish.UTC().Format(time.RFC3339))
+}
+
+// join makes the schema cover the unflushed rows, whose new fields may not be registered yet, and drops those outside the range.
+func (st *stream) join(r millstream.TimeRange) {
+	st.tails = slices.DeleteFunc(st.tails, func(s segment.Source) bool {
+		first, last := s.Span()
+		return s.Rows() == 0 || !r.Overlaps(first, last)
+	})
+	st.schema.Fields = slices.Clone(st.schema.Fields)
+	at := map[string]int{}
+	for i, f := range st.schema.Fields {
+		at[f.Name] = i
+	}
+	for _, s := range st.tails {
+		for _, f := range s.Fields() {
+			if f.Name == millstream.TimestampField {
+				continue
+			}
+			seen := millstream.Field{Name: f.Name, Type: f.Type, WideInt: f.WideInt, Seen: []millstream.Type{f.Type}}
+			if i, ok := at[f.Name]; ok {
+				if known := &st.schema.Fields[i]; known.Type != f.Type || f.WideInt && !known.WideInt {
+					*known = known.Join(seen)
+				}
+				continue
+			}
+			at[f.Name] = len(st.schema.Fields)
+			st.schema.Fields = append(st.schema.Fields, seen)
+		}
+	}
+}
+
+// unflushedRows counts the rows of the view that are not published.
+func (st *stream) unflushedRows() (n int64) {
+	for _, s := range st.tails {
+		n += int64(s.Rows())
+	}
+	for _, h := range st.heads {
+		n += h.Samples()
+	}
+	return n
+}
+
+// OpenSegment is what a segment cache has to open its segments with.
+func OpenSegment(s millstream.Segment, data, index cache.File) (any, error) {
+	if s.Signal == millstream.Metrics {
+		return metrics.Open(data, data.Size, index, index.Size)
+	}
+	return segment.Open(data, data.Size, index, index.Size)
+}
+
+// errGone is a segment whose object is no longer there: it was merged away after the snapshot.
+var errGone = errors.New("the segment's object is gone")
+
+// fetch pins a segment in the cache.
+func (e *Engine) fetch(ctx context.Context, q *task, s millstream.Segment) (*cache.Handle, error) {
+	h, err := e.cfg.Cache.Get(ctx, s)
+	if err != nil {
+		if millstream.KindOf(err) == millstream.NotFound {
+			return nil, fmt.Errorf("%w: %w", errGone, err)
+		}
+		return nil, err
+	}
+	q.counts.opened.Add(1)
+	if h.Cached {
+		q.counts.cached.Add(1)
+	}
+	return h, nil
+}
+
+// inputs are the sources of a log or trace stream, for kernels.
+func (e *Engine) inputs(q *task, st *stream) []scan.Input {
+	ins := make([]scan.Input, 0, len(st.segments)+len(st.tails))
+	for _, s := range st.segments {
+		ins = append(ins, scan.Input{
+			Rows: int(s.Rows), First: s.MinTime, Last: s.MaxTime, Segment: true,
+			Open: func(ctx context.Context) (segment.Source, func(), error) {
+				h, err := e.fetch(ctx, q, s)
+				if err != nil {
+					return nil, nil, err
+				}
+				src, ok := h.Value().(segment.Source)
+				if !ok {
+					h.Release()
+					return nil, nil, fmt.Errorf("segment %s holds no rows", s.ID)
+				}
+				return src, h.Release, nil
+			},
+		})
+	}
+	for _, t := range st.tails {
+		ins = append(ins, scan.Opened(t))
+	}
+	return ins
+}
+
+// begin counts what a query is about to read and refuses it if that is too much.
+func (e *Engine) begin(q *task, v *view) error {
+	for _, st := range v.streams {
+		q.answer.Stats.Segments.Total += len(st.segments)
+		q.answer.Stats.UnflushedRows += st.unflushedRows()
+		q.sources.Add(int64(len(st.segments) + len(st.tails) + len(st.heads)))
+	}
+	for _, r := range v.reasons {
+		q.partial(r)
+	}
+	est := v.estimate()
+	if limit := e.cfg.Limits.MaxScanRows; limit > 0 && est.Rows > limit {
+		return millstream.Errorf(millstream.Invalid, "the query would scan %d rows (%d bytes) in %d segments; the limit is %d rows: narrow its time range",
+			est.Rows, est.Bytes, est.Segments.ToScan, limit)
+	}
+	return nil
+}
+
+// estimate sums what the catalog knows of the view.
+func (v *view) estimate() Estimate {
+	var est Estimate
+	for _, st := range v.streams {
+		est.Segments.Total += len(st.segments)
+		est.Segments.ToScan += len(st.segments)
+		est.Rows += st.unflushedRows()
+		for _, s := range st.segments {
+			est.Rows += s.Rows
+			est.Bytes += s.Data.Length
+		}
+	}
+	return est
+}
+
+// prefetch starts fetching the segments that are not on the local disk, a few at a time, until stop is called or ctx ends.
+func (e *Engine) prefetch(ctx context.Context, segments []millstream.Segment) (stop func()) {
+	missing := slices.DeleteFunc(slices.Clone(segments), e.cfg.Cache.Has)
+	ctx, cancel := context.WithCancel(ctx)
+	next, done := make(chan millstream.Segment), make(chan struct{}, prefetchers)
+	n := min(prefetchers, len(missing))
+	for range n {
+		go func() {
+			defer func() { done <- struct{}{} }()
+			for s := range next {
+				if h, err := e.cfg.Cache.Get(ctx, s); err == nil { // an error will come back when the segment is read
+					h.Release()
+				}
+			}
+		}()
+	}
+	go func() {
+		defer close(next)
+		for _, s := range missing {
+			select {
+			case next <- s:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		for range n {
+			<-done
+		}
+	}
+}
+
+// prefetchers is how many segments a query fetches ahead at a time.
+const prefetchers = 6
+
+// allTime has every time but the very last nanosecond.
+var allTime = millstream.TimeRange{Start: math.MinInt64, End: math.MaxInt64}
