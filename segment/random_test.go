@@ -51,6 +51,7 @@ func randomBatches(r *rand.Rand, rows int, conflicts bool) []*millstream.Batch {
 				f([]byte(name))
 			}
 		}
+		set("addr", func(n []byte) { b.String(n, fmt.Appendf(nil, "10.0.%d.%d", r.IntN(256), r.IntN(256))) })
 		set("service", func(n []byte) { b.String(n, []byte([]string{"cart", "checkout", "Auth", ""}[r.IntN(4)])) })
 		set("Service", func(n []byte) { b.String(n, []byte("other")) })
 		b.String([]byte("message"), []byte(randomText(r)))

@@ -25,6 +25,7 @@ type runWriter struct {
 	pack    packer
 	dict    dictionary
 	tokens  tokenTable
+	main    tokenTable // of the main text, made before the order of rows is known
 	cluster clusterer
 	col     millstream.Column
 	ids     []uint32
@@ -69,18 +70,18 @@ func (w *runWriter) write(t *table, refs []ref, main int) (runInfo, error) {
 	return info, nil
 }
 
-// reorder clusters the rows by the main text, whose tokens it leaves marked in w.tokens.
+// reorder clusters the rows by the main text, whose tokens it leaves marked in w.main.
 func (w *runWriter) reorder(t *table, refs []ref, main int) {
 	f := &t.fields[main]
-	w.tokens.reset(len(refs))
+	w.main.reset(len(refs))
 	w.ids, w.ends = w.ids[:0], w.ends[:0]
 	longRow := make([]bool, len(refs))
 	for i, r := range refs {
 		if c := f.cols[r.batch]; c != nil && c.IsValid(int(r.row)) {
 			from := len(w.ids)
-			w.ids, longRow[i] = w.tokens.scan(w.ids, c.Str(int(r.row)))
+			w.ids, longRow[i] = w.main.scan(w.ids, c.Str(int(r.row)))
 			for _, id := range w.ids[from:] {
-				if k := &w.tokens.tokens[id]; k.lastRow != uint32(i+1) {
+				if k := &w.main.tokens[id]; k.lastRow != uint32(i+1) {
 					k.lastRow = uint32(i + 1)
 					k.rows++
 				}
@@ -88,9 +89,9 @@ func (w *runWriter) reorder(t *table, refs []ref, main int) {
 		}
 		w.ends = append(w.ends, len(w.ids))
 	}
-	order := w.cluster.sort(&w.tokens, w.ids, w.ends)
-	for i := range w.tokens.tokens {
-		w.tokens.tokens[i].lastRow = 0
+	order := w.cluster.sort(&w.main, w.ids, w.ends)
+	for i := range w.main.tokens {
+		w.main.tokens[i].lastRow = 0
 	}
 	for pos, i := range order {
 		w.refs[pos] = refs[i]
@@ -99,10 +100,10 @@ func (w *runWriter) reorder(t *table, refs []ref, main int) {
 			from = w.ends[i-1]
 		}
 		for _, id := range w.ids[from:w.ends[i]] {
-			w.tokens.mark(id, pos)
+			w.main.mark(id, pos)
 		}
 		if longRow[i] {
-			w.tokens.long |= 1 << (pos / blockRows)
+			w.main.long |= 1 << (pos / blockRows)
 		}
 	}
 }
@@ -135,9 +136,11 @@ func (w *runWriter) field(f *tableField, tokensReady bool) error {
 		w.bloom(col, dict)
 		return nil
 	}
-	if !tokensReady {
-		w.tokenize(dict)
+	if tokensReady {
+		col.tokens = w.main.write(&w.index, w.comp)
+		return nil
 	}
+	w.tokenize(dict)
 	col.tokens = w.tokens.write(&w.index, w.comp)
 	return nil
 }
