@@ -268,7 +268,7 @@ func (r *Records) raw(i, end int) []byte {
 	if utf8.Valid(raw) {
 		return raw
 	}
-	r.scratch = appendValid(r.scratch[:0], raw)
+	r.scratch = AppendValid(r.scratch[:0], raw)
 	return r.scratch
 }
 
@@ -351,14 +351,4 @@ func (r *Records) parseTime(t token, small bool) (ns int64, ok bool) {
 	r.number(t.start, &n)
 	f, ok := n.double(r.Data[t.start:t.end])
 	return ns, ok && (f >= minTime || f <= -minTime)
-}
-
-// appendValid appends JSON text with every byte that is no UTF-8 replaced by U+FFFD.
-func appendValid(dst, raw []byte) []byte {
-	for len(raw) > 0 {
-		c, n := utf8.DecodeRune(raw)
-		dst = utf8.AppendRune(dst, c)
-		raw = raw[n:]
-	}
-	return dst
 }

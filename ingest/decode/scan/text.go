@@ -68,3 +68,16 @@ func hex4(p []byte) (r rune) {
 	}
 	return r
 }
+
+// AppendValid appends text with every byte that is no UTF-8 replaced by U+FFFD.
+func AppendValid(dst, raw []byte) []byte {
+	if utf8.Valid(raw) {
+		return append(dst, raw...)
+	}
+	for len(raw) > 0 {
+		c, n := utf8.DecodeRune(raw)
+		dst = utf8.AppendRune(dst, c)
+		raw = raw[n:]
+	}
+	return dst
+}
