@@ -289,4 +289,9 @@ func checkProblem(t testing.TB, what string, a answer, status int, code, message
 	}
 }
 
+func newRegistry() (prometheus.Registerer, prometheus.Gatherer) {
+	reg := prometheus.NewRegistry()
+	return reg, reg
+}
+
 func sprint(args ...any) string { return fmt.Sprint(args...) }

@@ -41,7 +41,7 @@ type object = map[string]any
 
 // openapi makes the OpenAPI 3.1 document of a table of routes.
 func openapi(routes []route, base, version string) ([]byte, error) {
-	s := schemas{defs: object{}}
+	s := schemas{defs: object{}, types: map[string]reflect.Type{}}
 	paths := object{}
 	for i := range routes {
 		rt := &routes[i]
@@ -58,6 +58,9 @@ func openapi(routes []route, base, version string) ([]byte, error) {
 		item[method] = s.operation(rt)
 	}
 	s.of(reflect.TypeFor[errorBody]())
+	if s.clash != nil {
+		return nil, s.clash
+	}
 	return json.Marshal(object{
 		"openapi": "3.1.0",
 		"info":    object{"title": "Millstream", "version": version, "description": "Logs, metrics and traces in an object store, with SQL and PromQL over all three."},
@@ -158,7 +161,11 @@ func operationID(rt *route) string {
 }
 
 // schemas collects the JSON schemas of Go types, each struct once under its name.
-type schemas struct{ defs object }
+type schemas struct {
+	defs  object
+	types map[string]reflect.Type // whose each name is
+	clash error
+}
 
 var (
 	timeType = reflect.TypeFor[time.Time]()
@@ -196,9 +203,13 @@ func (s *schemas) of(t reflect.Type) object {
 func (s *schemas) structure(t reflect.Type) object {
 	name := schemaName(t)
 	ref := object{"$ref": "#/components/schemas/" + name}
-	if _, ok := s.defs[name]; ok {
+	if has, ok := s.types[name]; ok {
+		if has != t {
+			s.clash = fmt.Errorf("the types %s and %s have one name in the OpenAPI document", has, t)
+		}
 		return ref
 	}
+	s.types[name] = t
 	props, required := object{}, []string{}
 	def := object{"type": "object", "properties": props}
 	s.defs[name] = def // before the fields, which may refer to it

@@ -136,9 +136,9 @@ func (a *API) openMetrics(stop context.CancelFunc, req query.Request, seen func(
 // nanos converts milliseconds; times beyond what nanoseconds can hold become the first or the last.
 func nanos(ms int64) int64 {
 	switch {
-	case ms > math.MaxInt64/1e6:
+	case ms > math.MaxInt64/1_000_000:
 		return math.MaxInt64
-	case ms < math.MinInt64/1e6:
+	case ms < math.MinInt64/1_000_000:
 		return math.MinInt64
 	}
 	return ms * 1e6

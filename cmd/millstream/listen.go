@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/millstream/millstream/api"
+)
+
+// serveHTTP answers the API until ctx ends, then finishes the requests it has.
+func (p *parts) serveHTTP(ctx context.Context, ready func()) error {
+	handler, err := p.api.Handler()
+	if err != nil {
+		return err
+	}
+	code, err := p.auth.Start(ctx, p.cfg.Auth.RootEmail, p.cfg.Auth.RootPassword)
+	if err != nil {
+		return fmt.Errorf("prepare sign-in: %w", err)
+	}
+	l, err := net.Listen("tcp", p.cfg.HTTP.Listen)
+	if err != nil {
+		return fmt.Errorf("[http].listen: %w", err)
+	}
+	srv := api.Server(handler, p.log)
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(l) }()
+	p.welcome(l.Addr(), code)
+	ready()
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.cfg.Grace())
+	defer cancel()
+	err = srv.Shutdown(bounded)
+	if serr := <-served; err == nil && !errors.Is(serr, http.ErrServerClosed) {
+		err = serr
+	}
+	return err
+}
+
+// serveGRPC answers OTLP gRPC. Its handlers use the metrics that the HTTP handler's building registers, so it waits for nothing but is made after it.
+func (p *parts) serveGRPC(ctx context.Context, ready func()) error {
+	l, err := net.Listen("tcp", p.cfg.OTLP.Listen)
+	if err != nil {
+		return fmt.Errorf("[otlp].listen: %w", err)
+	}
+	srv := p.api.GRPC()
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(l) }()
+	ready()
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	done := make(chan struct{})
+	go func() { srv.GracefulStop(); close(done) }()
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.cfg.Grace())
+	defer cancel()
+	select {
+	case <-done:
+	case <-bounded.Done():
+		srv.Stop()
+		<-done
+	}
+	return nil
+}
+
+// welcome says where the node is and how to sign in.
+func (p *parts) welcome(addr net.Addr, code string) {
+	url := p.cfg.HTTP.ExternalURL
+	if url == "" {
+		host, port, _ := net.SplitHostPort(addr.String())
+		if ip := net.ParseIP(host); ip != nil && (ip.IsUnspecified() || ip.IsLoopback()) {
+			host = "localhost"
+		}
+		url = "http://" + net.JoinHostPort(host, port) + p.cfg.HTTP.BasePath
+	}
+	url = strings.TrimSuffix(url, "/")
+	p.log.Info("serving", "url", url, "otlp_grpc", p.cfg.OTLP.Listen)
+	if code != "" {
+		p.log.Info("there is no user yet: create the first owner with this one-time code", "url", url+"/setup", "setup_code", code)
+	}
+}

@@ -1,0 +1,100 @@
+// Command millstream is the whole product: one binary, whose subcommands serve, migrate and explain.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/millstream/millstream/internal/config"
+	"github.com/millstream/millstream/query/engine"
+)
+
+// version is set by the build.
+var version = "dev"
+
+const usage = `Millstream stores logs, metrics and traces and answers SQL and PromQL over them.
+
+  millstream [serve] [--config file]    run a node (the default)
+  millstream migrate [--config file]    bring the database's schema up to date and exit
+  millstream config  [--config file]    show the configuration in effect, secrets hidden
+  millstream reference                  print the configuration reference
+  millstream version                    print the version
+
+Every setting has an environment variable; see docs/reference.md.
+`
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintf(os.Stderr, "millstream: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) error {
+	command := "serve"
+	if len(args) > 0 && args[0] != "" && args[0][0] != '-' {
+		command, args = args[0], args[1:]
+	}
+	switch command {
+	case engine.ChildArg:
+		return engine.ChildMain()
+	case "version":
+		_, err := fmt.Fprintln(stdout, "millstream", version)
+		return err
+	case "reference":
+		return config.WriteReference(stdout)
+	case "help":
+		_, err := io.WriteString(stdout, usage)
+		return err
+	case "serve", "migrate", "config":
+	default:
+		return fmt.Errorf("unknown command %q\n\n%s", command, usage)
+	}
+	flags := flag.NewFlagSet(command, flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.Usage = func() { fmt.Fprint(stderr, usage) }
+	file := flags.String("config", "", "configuration file (TOML)")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	cfg, err := config.Load(*file, environ)
+	if err != nil {
+		return fmt.Errorf("the configuration is not usable:\n%w", err)
+	}
+	switch command {
+	case "migrate":
+		return migrate(ctx, &cfg, stderr)
+	case "config":
+		return showConfig(&cfg, stdout)
+	}
+	return serve(ctx, &cfg, stderr)
+}
+
+// showConfig prints the settings in effect as a TOML file would say them.
+func showConfig(cfg *config.Config, w io.Writer) error {
+	section := ""
+	for _, s := range config.Settings(cfg) {
+		if s.Section != section {
+			section = s.Section
+			fmt.Fprintf(w, "[%s]\n", section)
+		}
+		text := s.Text()
+		if s.Secret && text != "" {
+			text = "(set)"
+		}
+		if _, err := fmt.Fprintf(w, "%s = %s\n", s.Key, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,252 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/api"
+	"github.com/millstream/millstream/blob"
+	"github.com/millstream/millstream/cluster"
+	"github.com/millstream/millstream/ingest"
+	"github.com/millstream/millstream/ingest/decode"
+	"github.com/millstream/millstream/ingest/wal"
+	"github.com/millstream/millstream/internal/auth"
+	"github.com/millstream/millstream/internal/cipher"
+	"github.com/millstream/millstream/internal/config"
+	"github.com/millstream/millstream/internal/postgres"
+	"github.com/millstream/millstream/query"
+	"github.com/millstream/millstream/query/cache"
+	"github.com/millstream/millstream/query/engine"
+	"github.com/millstream/millstream/query/promql"
+	"github.com/millstream/millstream/query/sql"
+	"github.com/millstream/millstream/store"
+)
+
+func newRegistry() *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return r
+}
+
+// database is the open store and, if the node runs its own, the server behind it.
+type database struct {
+	store  *store.Store
+	server *postgres.Server // nil: somebody else's
+}
+
+// openDatabase starts the node's own server if no other is configured, connects and migrates.
+func (p *parts) openDatabase(ctx context.Context) (*database, error) {
+	d := &database{}
+	url := p.cfg.Database.URL
+	if url == "" {
+		server, err := postgres.Start(ctx, postgres.Options{DataDir: filepath.Join(p.cfg.Node.DataDir, "postgres"), Log: p.log, Metrics: p.registry, MaxConnections: p.cfg.Database.MaxConnections + 10})
+		if err != nil {
+			return nil, err
+		}
+		d.server, url = server, server.URL()
+	}
+	st, err := store.Open(ctx, url, int32(p.cfg.Database.MaxConnections))
+	if err == nil {
+		d.store, p.store = st, st
+		err = st.Migrate(ctx)
+	}
+	if err != nil {
+		return nil, joinClose(err, d.close())
+	}
+	return d, nil
+}
+
+// watch is a service that fails when the node's own server is lost for good.
+func (d *database) watch(ctx context.Context, ready func()) error {
+	ready()
+	if d.server == nil {
+		<-ctx.Done()
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-d.server.Done():
+		return err
+	}
+}
+
+func (d *database) close() error {
+	if d.store != nil {
+		d.store.Close()
+	}
+	if d.server == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	return d.server.Stop(ctx)
+}
+
+// joinClose adds the error of a close to the one that is being returned.
+func joinClose(err, closeErr error) error { return errors.Join(err, closeErr) }
+
+// build makes the parts that need an open database, none of which runs yet, and returns what closes them.
+func (p *parts) build(ctx context.Context) (closeParts func() error, err error) {
+	if p.auth, err = p.newAuth(); err != nil {
+		return nil, err
+	}
+	bucket, err := openBucket(ctx, &p.cfg.ObjectStore)
+	if err != nil {
+		return nil, err
+	}
+	p.newIntake(bucket)
+	p.newMembership()
+	closeQuery, err := p.newQuery(bucket)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.newAPI(); err != nil {
+		return nil, errors.Join(err, closeQuery())
+	}
+	return closeQuery, nil
+}
+
+func (p *parts) newAuth() (*auth.Service, error) {
+	var key []byte
+	var err error
+	if p.cfg.Cipher.Key != "" {
+		key, err = cipher.ParseKey(p.cfg.Cipher.Key)
+	} else {
+		key, err = cipher.LoadKey(p.cfg.Node.DataDir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("[cipher].key: %w", err)
+	}
+	sealer, err := cipher.New(key)
+	if err != nil {
+		return nil, fmt.Errorf("[cipher].key: %w", err)
+	}
+	return auth.New(auth.Config{Store: p.store, Cipher: sealer, JWTSecret: p.cfg.Auth.JWTSecretOverride, AccessTTL: time.Duration(p.cfg.Auth.TokenTTLSecs) * time.Second, Log: p.log})
+}
+
+func openBucket(ctx context.Context, c *config.ObjectStore) (blob.Bucket, error) {
+	if c.Backend == "s3" {
+		return blob.NewS3(ctx, blob.S3Config{
+			Bucket: c.Bucket, Region: c.Region, Endpoint: c.Endpoint, PathStyle: c.PathStyle, AccessKey: c.AccessKey, SecretKey: c.SecretKey,
+			MultipartThreshold: int64(c.MultipartThresholdSize), MaxConcurrency: c.MaxConcurrency, OpTimeout: time.Duration(c.OpTimeoutSecs) * time.Second,
+		})
+	}
+	return blob.NewDir(c.Root)
+}
+
+func (p *parts) newIntake(bucket blob.Bucket) {
+	c := p.cfg
+	p.writer = ingest.NewWriter(ingest.WriterConfig{
+		Node: millstream.NodeID(c.Node.ID), Addr: c.Cluster.AdvertiseAddr, Incarnation: func() int64 { return p.membership.Incarnation() },
+		Catalog: p.store, Bucket: bucket,
+		WAL:        wal.Options{Dir: c.WAL.Dir, SegmentSize: int64(c.WAL.SegmentSize), NoSync: c.WAL.Sync == "none", MaxDisk: int64(c.WAL.MaxDisk)},
+		BufferDir:  filepath.Join(c.Node.DataDir, "buffer"),
+		BufferSize: int64(c.Intake.BufferSize), BufferTotal: int64(c.Intake.BufferTotal), FlushInterval: time.Duration(c.Intake.FlushIntervalSecs) * time.Second,
+		Log: p.log, Registerer: p.registry,
+	})
+	p.router = ingest.NewRouter(p.writer, p.store)
+}
+
+func (p *parts) newMembership() {
+	p.membership = &cluster.Membership{
+		Registry: p.store, Log: p.log, Interval: time.Duration(p.cfg.Cluster.HeartbeatIntervalSecs) * time.Second,
+		Self: millstream.Member{ID: millstream.NodeID(p.cfg.Node.ID), Addr: p.cfg.Cluster.AdvertiseAddr, Roles: p.cfg.Node.Roles, MilliCPU: 1000 * runtime.GOMAXPROCS(0), Version: version, StartedAt: p.began},
+		Beat: func(ctx context.Context, self millstream.Member) (bool, error) {
+			b, err := p.store.Heartbeat(ctx, self, []millstream.WALID{p.writer.WAL()})
+			if err == nil {
+				p.writer.Beat(b)
+			}
+			return b.Fenced, err
+		},
+	}
+}
+
+func (p *parts) newQuery(bucket blob.Bucket) (closeAll func() error, err error) {
+	c := &p.cfg.Querier
+	var closers []func() error
+	closeAll = func() error {
+		var errs []error
+		for i := len(closers) - 1; i >= 0; i-- {
+			errs = append(errs, closers[i]())
+		}
+		return errors.Join(errs...)
+	}
+	fail := func(err error) (func() error, error) { return nil, errors.Join(err, closeAll()) }
+	segments, err := cache.Open(cache.Config{Bucket: bucket, Dir: p.cfg.Cache.Dir, MaxSize: int64(p.cfg.Cache.MaxSize), MinFree: int64(p.cfg.Cache.MinFree), Open: query.OpenSegment, Log: p.log, Registerer: p.registry})
+	if err != nil {
+		return fail(err)
+	}
+	closers = append(closers, segments.Close)
+	gate, err := sql.NewGate()
+	if err != nil {
+		return fail(err)
+	}
+	closers = append(closers, gate.Close)
+	children, err := scratch(p.cfg.Node.DataDir, "engine")
+	if err != nil {
+		return fail(err)
+	}
+	pool, err := engine.New(engine.Options{Dir: children, Children: max(2, c.Threads), Threads: c.Threads, Memory: int64(c.MemoryLimit) / int64(max(2, c.Threads)), Log: p.log, Registerer: p.registry})
+	if err != nil {
+		return fail(err)
+	}
+	closers = append(closers, pool.Close)
+	temp, err := scratch(p.cfg.Node.DataDir, "query")
+	if err != nil {
+		return fail(err)
+	}
+	p.engine, err = query.New(query.Config{
+		Catalog: p.store, Unflushed: p.writer, Cache: segments, Gate: gate, SQL: pool, TempDir: temp, Workers: c.Threads, Log: p.log, Registerer: p.registry,
+		Limits: query.Limits{Timeout: time.Duration(c.TimeoutSecs) * time.Second, MaxScanRows: int64(c.MaxScanRows), MaxResultRows: c.MaxResultRows, AsyncRows: int64(c.AutoAsyncThresholdRows)},
+	})
+	if err != nil {
+		return fail(err)
+	}
+	return closeAll, nil
+}
+
+// scratch makes a private directory for temporary files below the data directory.
+func scratch(dataDir, name string) (string, error) {
+	dir, err := filepath.Abs(filepath.Join(dataDir, "tmp", name))
+	if err == nil {
+		err = os.MkdirAll(dir, 0o700)
+	}
+	if err != nil {
+		return "", fmt.Errorf("directory for temporary files: %w", err)
+	}
+	return dir, nil
+}
+
+func (p *parts) newAPI() error {
+	c := p.cfg
+	var proxies []netip.Prefix
+	for _, s := range c.HTTP.TrustedProxies {
+		prefix, err := netip.ParsePrefix(s)
+		if err != nil {
+			return fmt.Errorf("[http].trusted_proxies: %w", err)
+		}
+		proxies = append(proxies, prefix)
+	}
+	p.api = &api.API{
+		Auth: p.auth, Streams: p.store, Nodes: p.store, Intake: p.router, Query: p.engine, Queries: p.engine, Metrics: p.engine, Metadata: p.store,
+		PromQL: promql.New(promql.Options{Timeout: time.Duration(c.Querier.TimeoutSecs) * time.Second, Log: p.log, Registerer: p.registry}),
+		Checks: []api.Check{{Name: "database", Run: p.store.Ping}},
+		Limits: decode.Limits{
+			Limits:  millstream.Limits{MaxFields: c.Intake.MaxFields, MaxRecord: int(c.Intake.MaxRecord), MaxDepth: c.Intake.MaxDepth},
+			MaxBody: int64(c.Intake.MaxBody), MaxDecoded: int64(c.Intake.MaxDecoded), MaxPast: time.Duration(c.Intake.MaxPastHours) * time.Hour, MaxFuture: time.Duration(c.Intake.MaxFutureSecs) * time.Second,
+		},
+		Log: p.log, Registerer: p.registry, Gatherer: p.registry, Now: time.Now, BasePath: c.HTTP.BasePath, TrustedProxies: proxies, Version: version,
+	}
+	return nil
+}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/api"
+	"github.com/millstream/millstream/cluster"
+	"github.com/millstream/millstream/ingest"
+	"github.com/millstream/millstream/internal/auth"
+	"github.com/millstream/millstream/internal/config"
+	"github.com/millstream/millstream/internal/node"
+	"github.com/millstream/millstream/internal/telemetry"
+	"github.com/millstream/millstream/query"
+	"github.com/millstream/millstream/store"
+)
+
+// parts is everything a node is made of. Each is made by a function of parts.go; serve says in which order they run.
+type parts struct {
+	cfg        *config.Config
+	log        *slog.Logger
+	collector  *telemetry.Collector
+	registry   *prometheus.Registry
+	store      *store.Store
+	auth       *auth.Service
+	membership *cluster.Membership
+	writer     *ingest.Writer
+	router     *ingest.Router
+	engine     *query.Engine
+	api        *api.API
+	began      time.Time
+}
+
+// serve runs a standalone node until ctx ends: its parts start in this order, each after the previous is ready, and stop one at a time in reverse. A drain is
+// this list read backwards: the node's row goes first, then requests finish, the intake publishes, and the database stops last.
+func serve(ctx context.Context, cfg *config.Config, stderr io.Writer) (err error) {
+	p := &parts{cfg: cfg, began: time.Now(), registry: newRegistry()}
+	p.log, p.collector = telemetry.NewLogger(stderr, cfg.Telemetry.LogLevel, cfg.Telemetry.LogFormat)
+	db, err := p.openDatabase(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = joinClose(err, db.close()) }()
+	closeParts, err := p.build(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = joinClose(err, closeParts()) }()
+	return node.Run(ctx, p.log, cfg.Grace(),
+		node.Service{Name: "database", Run: db.watch},
+		node.Service{Name: "membership", Run: p.membership.Run},
+		node.Service{Name: "intake", Run: p.writer.Run},
+		node.Service{Name: "announcements", Run: p.listen},
+		node.Service{Name: "upkeep", Run: p.upkeep},
+		node.Service{Name: "telemetry", Run: p.selfCollect},
+		node.Service{Name: "otlp", Run: p.serveGRPC},
+		node.Service{Name: "http", Run: p.serveHTTP},
+		node.Service{Name: "announce", Run: p.announce},
+	)
+}
+
+// migrate brings the schema up to date, as every start does, and exits.
+func migrate(ctx context.Context, cfg *config.Config, stderr io.Writer) (err error) {
+	p := &parts{cfg: cfg, registry: newRegistry()}
+	p.log, _ = telemetry.NewLogger(stderr, cfg.Telemetry.LogLevel, cfg.Telemetry.LogFormat)
+	db, err := p.openDatabase(ctx)
+	if err != nil {
+		return err
+	}
+	p.log.Info("the database's schema is up to date")
+	return db.close()
+}
+
+// announce is the last to start: then the node is ready, and says how to use it.
+func (p *parts) announce(ctx context.Context, ready func()) error {
+	return p.membership.Announce(ctx, func() {
+		p.log.Info("ready", "took", time.Since(p.began).Round(time.Millisecond), "version", version)
+		ready()
+	})
+}
+
+// upkeep deletes what has expired in the database.
+func (p *parts) upkeep(ctx context.Context, ready func()) error {
+	ready()
+	tick := time.NewTicker(time.Minute)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			if n, err := p.store.Sweep(ctx); err != nil && ctx.Err() == nil {
+				p.log.Warn("expired rows could not be deleted", "component", "upkeep", "error", err)
+			} else if n > 0 {
+				p.log.Debug("deleted expired rows", "component", "upkeep", "rows", n)
+			}
+		}
+	}
+}
+
+// listen drops what is cached of streams that change.
+func (p *parts) listen(ctx context.Context, ready func()) error {
+	ready()
+	err := p.store.Listen(ctx, func(channel, payload string) {
+		if channel == store.ChannelStreams {
+			p.writer.Forget(millstream.StreamID(payload))
+		}
+	})
+	if ctx.Err() != nil {
+		return nil
+	}
+	return fmt.Errorf("listen for announcements: %w", err)
+}
+
+// selfCollect writes the node's own telemetry, if that is on.
+func (p *parts) selfCollect(ctx context.Context, ready func()) error {
+	if !p.cfg.Telemetry.SelfCollect {
+		ready()
+		<-ctx.Done()
+		return nil
+	}
+	return p.collector.Run(ctx, telemetry.Config{Node: millstream.NodeID(p.cfg.Node.ID), To: p.writer, Gatherer: p.registry, Org: p.firstOrganization, Log: p.log, Interval: telemetry.Interval}, ready)
+}
+
+// firstOrganization owns the node's own telemetry.
+func (p *parts) firstOrganization(ctx context.Context) (millstream.OrgID, bool) {
+	orgs, err := p.store.Organizations(ctx, "")
+	if err != nil || len(orgs) == 0 {
+		return "", false
+	}
+	return orgs[0].ID, true
+}
