@@ -99,4 +99,4 @@ CREATE TABLE audit (
     request text NOT NULL DEFAULT '',
     detail  json NOT NULL DEFAULT '{}' -- not jsonb, which cannot hold a NUL
 );
-CREATE INDEX audit_org ON audit (org_id, id DESC);
+CREATE INDEX audit_org ON audit (org_id, at DESC, id DESC);

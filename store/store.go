@@ -64,9 +64,19 @@ func (s *Store) Close() { s.pool.Close() }
 // Ping answers whether the database can be reached.
 func (s *Store) Ping(ctx context.Context) error { return fail(s.pool.Ping(ctx), "reach the database") }
 
-// tx runs f in one transaction (read committed). An error of f rolls back and is returned as it is.
+// tx runs f in one transaction (read committed). An error of f rolls back and is returned as it is. A connection that was lost before the transaction began is
+// replaced; once f ran, an error of the connection leaves the outcome unknown and is the caller's to repeat.
 func (s *Store) tx(ctx context.Context, f func(q *db.Queries) error) error {
-	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { return f(s.q.WithTx(tx)) })
+	tx, err := read(ctx, s.pool.Begin)
+	if err != nil {
+		return err
+	}
+	// After the commit it does nothing. When it fails, the connection is closed, which rolls back as well, and f's error tells more.
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	if err := f(s.q.WithTx(tx)); err != nil {
+		return err
+	}
+	return tx.Commit(ctx)
 }
 
 // readPauses are the waits between tries of a read: together longer than a restart of the embedded server.
@@ -133,7 +143,7 @@ func unreachable(err error) bool {
 	var connect *pgconn.ConnectError
 	var network net.Error
 	return errors.As(err, &connect) || errors.As(err, &network) && !errors.Is(err, context.DeadlineExceeded) ||
-		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || pgconn.SafeToRetry(err)
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, pgconn.ErrConnClosed) || pgconn.SafeToRetry(err)
 }
 
 // findable makes a value that PostgreSQL cannot hold (a NUL, invalid UTF-8) what it is to a look-up: something that does not exist.

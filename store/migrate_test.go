@@ -1,0 +1,87 @@
+package store_test
+
+import (
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/internal/postgres/pgtest"
+	"github.com/millstream/millstream/store/storetest"
+)
+
+func execSQL(t testing.TB, url, sql string, args ...any) {
+	t.Helper()
+	conn, err := pgx.Connect(ctx, url)
+	check(t, err)
+	defer func() { check(t, conn.Close(ctx)) }()
+	_, err = conn.Exec(ctx, sql, args...)
+	check(t, err)
+}
+
+func TestMigrateUpAndDown(t *testing.T) {
+	t.Parallel()
+	s := storetest.Open(t, pgtest.URL(t))
+	version := func(want uint) {
+		t.Helper()
+		has, knows, err := s.SchemaVersion(ctx)
+		check(t, err)
+		if has != want || knows < 2 {
+			t.Fatalf("version %d of %d, want %d", has, knows, want)
+		}
+	}
+	version(0)
+	check(t, s.Migrate(ctx))
+	_, newest, err := s.SchemaVersion(ctx)
+	check(t, err)
+	version(newest)
+	check(t, s.Migrate(ctx))
+	for v := newest; v > 0; v-- { // every step down and up again
+		check(t, s.MigrateTo(ctx, v-1))
+		version(v - 1)
+		check(t, s.MigrateTo(ctx, v))
+		check(t, s.MigrateTo(ctx, v-1))
+	}
+	check(t, s.Migrate(ctx))
+	version(newest)
+	worldOf(t, s) // and it works
+}
+
+func TestMigrateTogether(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	var wg sync.WaitGroup
+	for range 4 {
+		s := storetest.Open(t, url)
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			if err := s.Migrate(ctx); err != nil {
+				t.Error(err)
+			}
+		}()
+	}
+	wg.Wait()
+}
+
+func TestMigrateRefuses(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ sql, says string }{
+		"a newer schema":           {"UPDATE millstream_schema SET version = 999", "newer program"},
+		"a half migrated schema":   {"UPDATE millstream_schema SET dirty = true", "half way"},
+		"another program's tables": {"DROP TABLE millstream_schema", "something else"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := storetest.URL(t)
+			execSQL(t, url, c.sql)
+			err := storetest.Open(t, url).Migrate(ctx)
+			wantKind(t, err, millstream.Conflict)
+			if !strings.Contains(err.Error(), c.says) {
+				t.Fatalf("the refusal does not say what to do: %v", err)
+			}
+		})
+	}
+}
