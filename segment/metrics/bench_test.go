@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/segment/metrics/metricstest"
 )
 
 const (
@@ -14,11 +15,11 @@ const (
 	benchTicks  = 144 // a flush: 1.44 M samples
 )
 
-func benchBatches(w *workload, from, to int) []*millstream.Samples {
+func benchBatches(w *metricstest.Workload, from, to int) []*millstream.Samples {
 	var out []*millstream.Samples
 	for tick := from; tick < to; tick += 4 {
-		for a := 0; a < len(w.keys); a += 500 {
-			out = append(out, w.batch(a, min(a+500, len(w.keys)), tick, min(tick+4, to)))
+		for a := 0; a < len(w.Keys); a += 500 {
+			out = append(out, w.Batch(a, min(a+500, len(w.Keys)), tick, min(tick+4, to)))
 		}
 	}
 	return out
@@ -26,7 +27,7 @@ func benchBatches(w *workload, from, to int) []*millstream.Samples {
 
 // BenchmarkAppend reports the CPU time and memory of a sample on its way into a head.
 func BenchmarkAppend(b *testing.B) {
-	batches := benchBatches(newWorkload(benchSeries), 0, benchTicks)
+	batches := benchBatches(metricstest.New(benchSeries), 0, benchTicks)
 	b.ResetTimer()
 	for range b.N {
 		var before, after runtime.MemStats
@@ -51,7 +52,7 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-func benchHead(b testing.TB, w *workload, from, to int) *Head {
+func benchHead(b testing.TB, w *metricstest.Workload, from, to int) *Head {
 	h := NewHead()
 	for _, s := range benchBatches(w, from, to) {
 		if _, err := h.Append(s); err != nil {
@@ -63,7 +64,7 @@ func benchHead(b testing.TB, w *workload, from, to int) *Head {
 
 // BenchmarkEncode reports the CPU time and the bytes of a sample in a segment.
 func BenchmarkEncode(b *testing.B) {
-	h := benchHead(b, newWorkload(benchSeries), 0, benchTicks)
+	h := benchHead(b, metricstest.New(benchSeries), 0, benchTicks)
 	b.ResetTimer()
 	for range b.N {
 		var data, index bytes.Buffer

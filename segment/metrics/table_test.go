@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/segment/metrics/metricstest"
 	"github.com/prometheus/prometheus/model/histogram"
 )
 
@@ -81,9 +82,9 @@ func TestTable(t *testing.T) {
 
 // TestTableBatches checks that rows are complete over several batches.
 func TestTableBatches(t *testing.T) {
-	w := newWorkload(400)
+	w := metricstest.New(400)
 	h := NewHead()
-	if _, err := h.Append(w.batch(0, 400, 0, 100)); err != nil {
+	if _, err := h.Append(w.Batch(0, 400, 0, 100)); err != nil {
 		t.Fatal(err)
 	}
 	rows, batches := 0, 0

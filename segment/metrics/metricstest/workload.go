@@ -1,4 +1,5 @@
-package metrics
+// Package metricstest makes samples for tests and benchmarks.
+package metricstest
 
 import (
 	"fmt"
@@ -8,12 +9,12 @@ import (
 	"github.com/millstream/millstream"
 )
 
-// workload is a set of series whose values are closed forms of time: one third application series, two thirds of a node exporter's.
-type workload struct {
-	keys   []string
+// Workload is a set of series whose values are closed forms of time: one third application series, two thirds of a node exporter's.
+type Workload struct {
+	Keys   []string
 	values []func(seconds float64, tick int) float64
-	start  int64 // ms
-	step   int64 // ms
+	Start  int64 // ms
+	Step   int64
 }
 
 func mix(x uint64) uint64 {
@@ -24,19 +25,20 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-func newWorkload(n int) *workload {
-	w := &workload{start: 1_796_000_000_000, step: 15_000}
+// New returns a workload of n series.
+func New(n int) *Workload {
+	w := &Workload{Start: 1_796_000_000_000, Step: 15_000}
 	for app := range max(1, n/312) {
 		w.app(app)
 	}
-	for host := 0; len(w.keys) < n; host++ {
+	for host := 0; len(w.Keys) < n; host++ {
 		w.node(host)
 	}
-	w.keys, w.values = w.keys[:n], w.values[:n]
+	w.Keys, w.values = w.Keys[:n], w.values[:n]
 	return w
 }
 
-func (w *workload) add(value func(float64, int) float64, labels ...string) {
+func (w *Workload) add(value func(float64, int) float64, labels ...string) {
 	ls := []millstream.Label{{Name: "cluster", Value: "prod-eu-1"}}
 	for i := 0; i < len(labels); i += 2 {
 		ls = append(ls, millstream.Label{Name: labels[i], Value: labels[i+1]})
@@ -45,15 +47,15 @@ func (w *workload) add(value func(float64, int) float64, labels ...string) {
 	if err != nil {
 		panic(err)
 	}
-	w.keys, w.values = append(w.keys, string(key)), append(w.values, value)
+	w.Keys, w.values = append(w.Keys, string(key)), append(w.values, value)
 }
 
-func (w *workload) wave() (period, phase float64) {
-	h := mix(uint64(len(w.keys))*977 + 1)
+func (w *Workload) wave() (period, phase float64) {
+	h := mix(uint64(len(w.Keys))*977 + 1)
 	return 1800 + float64(h%7200), float64(h>>20%628) / 100
 }
 
-func (w *workload) counter(rate, amp, scale, digits float64) func(float64, int) float64 {
+func (w *Workload) counter(rate, amp, scale, digits float64) func(float64, int) float64 {
 	period, phase := w.wave()
 	f := 2 * math.Pi / period
 	return func(t float64, _ int) float64 {
@@ -66,9 +68,9 @@ func (w *workload) counter(rate, amp, scale, digits float64) func(float64, int) 
 	}
 }
 
-func (w *workload) gauge(base, amp, digits float64) func(float64, int) float64 {
+func (w *Workload) gauge(base, amp, digits float64) func(float64, int) float64 {
 	period, phase := w.wave()
-	seed := mix(uint64(len(w.keys)) * 31)
+	seed := mix(uint64(len(w.Keys)) * 31)
 	return func(t float64, tick int) float64 {
 		noise := float64(mix(seed^uint64(tick))>>40)/float64(1<<24) - 0.5
 		v := base * (1 + amp*0.8*math.Sin(2*math.Pi/period*t+phase) + amp*0.2*noise)
@@ -85,7 +87,7 @@ var (
 	testBuckets = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}
 )
 
-func (w *workload) app(a int) {
+func (w *Workload) app(a int) {
 	base := []string{"job", testJobs[a%len(testJobs)], "instance", fmt.Sprintf("10.20.%d.%d:8080", a/250, a%250)}
 	with := func(name string, more ...string) []string {
 		return append(append([]string{"__name__", name}, base...), more...)
@@ -109,7 +111,7 @@ func (w *workload) app(a int) {
 	w.add(constantly(1), with("up")...)
 }
 
-func (w *workload) node(h int) {
+func (w *Workload) node(h int) {
 	base := []string{"job", "node", "instance", "node-" + strconv.Itoa(h) + ":9100"}
 	with := func(name string, more ...string) []string {
 		return append(append([]string{"__name__", name}, base...), more...)
@@ -141,14 +143,14 @@ func (w *workload) node(h int) {
 	w.add(constantly(1), with("up")...)
 }
 
-// batch is the samples of ticks [from, to) of series [a, b), by series.
-func (w *workload) batch(a, b, from, to int) *millstream.Samples {
-	s := &millstream.Samples{Series: w.keys[a:b]}
+// Batch is the samples of ticks [from, to) of series [a, b), by series.
+func (w *Workload) Batch(a, b, from, to int) *millstream.Samples {
+	s := &millstream.Samples{Series: w.Keys[a:b]}
 	for i := a; i < b; i++ {
 		for tick := from; tick < to; tick++ {
 			s.Ref = append(s.Ref, uint32(i-a))
-			s.Time = append(s.Time, w.start+int64(tick)*w.step)
-			s.Value = append(s.Value, w.values[i](float64(int64(tick)*w.step)/1000, tick))
+			s.Time = append(s.Time, w.Start+int64(tick)*w.Step)
+			s.Value = append(s.Value, w.values[i](float64(int64(tick)*w.Step)/1000, tick))
 		}
 	}
 	return s
