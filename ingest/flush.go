@@ -333,7 +333,7 @@ func (w *Writer) buildSmall(p *pack, sb *streamBuffer) error {
 	l.data, l.index, err = p.add(func(data, index io.Writer) error {
 		if sb.head != nil {
 			info, err := sb.head.Encode(data, index)
-			l.rows, l.minTime, l.maxTime = info.Rows, info.MinTime*int64(time.Millisecond), info.MaxTime*int64(time.Millisecond)
+			l.rows, l.minTime, l.maxTime = info.Rows, info.MinTime, info.MaxTime
 			l.dataSum, l.indexSum = info.DataSum, info.IndexSum
 			return err
 		}

@@ -106,7 +106,7 @@ func (w *Writer) reap() {
 	for _, epoch := range w.holds {
 		oldest = min(oldest, epoch)
 	}
-	deadline := w.cfg.Now().Add(-bufferGrace)
+	deadline := w.cfg.Now().Add(-w.grace)
 	var dead []*bufferRange
 	droppable := func(r *bufferRange) bool {
 		return r.state == published && r.epoch <= oldest && r.publishedAt.Before(deadline)

@@ -1,0 +1,664 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/blob"
+	"github.com/millstream/millstream/ingest/wal"
+	"github.com/millstream/millstream/segment"
+	"github.com/millstream/millstream/store"
+)
+
+func TestRowsAreVisibleAtOnceAfterAFlushAndAfterARestart(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	id := s.stream("app")
+	n := 0
+	add := func(k int) {
+		t.Helper()
+		s.append(rows("app", n, k))
+		n += k
+		s.want(id, n)
+	}
+	for range 40 {
+		add(1)
+	}
+	add(100)
+	s.flush()
+	s.want(id, n)
+	add(5)
+	s.kill()
+	s.start()
+	s.want(id, n)
+	add(3)
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range s.model.state.wals {
+		if !w.clean || w.position != 43 {
+			t.Errorf("after a stop: %+v", w)
+		}
+	}
+	s.start()
+	s.want(id, n)
+}
+
+func TestSealedRunsMerge(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	id := s.stream("app")
+	n := 0
+	for range 5 {
+		s.append(rows("app", n, sealRows/2+10))
+		n += sealRows/2 + 10
+		s.want(id, n)
+	}
+	s.flush()
+	s.want(id, n)
+	if m, _ := s.w.room.levels(); m != 0 {
+		t.Errorf("%d bytes of memory are still accounted after the flush", m)
+	}
+	s.kill()
+	s.start()
+	s.want(id, n)
+}
+
+func sampleBatch(first, n int) *millstream.Batch {
+	key, err := millstream.EncodeLabels(nil, []millstream.Label{{Name: "__name__", Value: "up"}, {Name: "job", Value: "a"}})
+	if err != nil {
+		panic(err)
+	}
+	sm := &millstream.Samples{Series: []string{string(key)}, Metadata: []millstream.Metadata{{Name: "up", Type: "gauge"}}}
+	for i := first; i < first+n; i++ {
+		sm.Ref, sm.Time, sm.Value = append(sm.Ref, 0), append(sm.Time, int64(1e12+i*1000)), append(sm.Value, float64(i))
+	}
+	return &millstream.Batch{Org: testOrg, Signal: millstream.Metrics, Name: millstream.MetricStream, Samples: sm}
+}
+
+func TestMetrics(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	st, _ := s.model.EnsureStream(context.Background(), millstream.StreamKey{Org: testOrg, Signal: millstream.Metrics, Name: millstream.MetricStream})
+	s.append(sampleBatch(0, 100))
+	if got := s.samples(st.ID); got != 100 {
+		t.Fatalf("%d samples", got)
+	}
+	s.flush()
+	s.append(sampleBatch(100, 50))
+	if got := s.samples(st.ID); got != 150 {
+		t.Fatalf("%d samples after a flush", got)
+	}
+	s.kill()
+	s.start()
+	if got := s.samples(st.ID); got != 150 {
+		t.Fatalf("%d samples after a restart", got)
+	}
+	segments, _ := s.model.snapshot(st.ID)
+	if len(segments) != 1 || segments[0].MinTime != 1e18 || segments[0].MaxTime != 1e18+99e9 {
+		t.Fatalf("segments: %+v", segments)
+	}
+	only := sampleBatch(0, 0) // a description without samples makes no segment, and stops nothing
+	s.append(only)
+	s.flush()
+	if s.model.state.metadata["up"].Type != "gauge" {
+		t.Error("the metadata did not reach the catalog")
+	}
+}
+
+func TestSeveralStreamsInOneWrite(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	s.append(rows("a", 0, 10), rows("b", 0, 20), rows("c", 0, 30))
+	for name, n := range map[string]int{"a": 10, "b": 20, "c": 30} {
+		s.want(s.stream(name), n)
+	}
+}
+
+func TestInvalidBatches(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	nameless, empty, wrong := rows("a", 0, 1), rows("a", 0, 1), rows("a", 0, 1)
+	nameless.Name, empty.Times, wrong.Signal = "", nil, millstream.Metrics
+	for _, b := range []*millstream.Batch{nil, nameless, empty, wrong} {
+		good := rows("a", 0, 1)
+		good.ID[0] = 1
+		if err := s.w.Append(context.Background(), good, b); millstream.KindOf(err) != millstream.Invalid {
+			t.Errorf("%v", err)
+		}
+	}
+	good := rows("a", 0, 1)
+	good.ID[0] = 1
+	s.append(good) // its claim was given back
+	s.want(s.stream("a"), 1)
+}
+
+func batchWithID(id byte, first, n int) *millstream.Batch {
+	b := rows("app", first, n)
+	b.ID = millstream.BatchID{id, 6: 0x80}
+	return b
+}
+
+func TestRepeatedBatchesAreWrittenOnce(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	id := s.stream("app")
+	write := func() int {
+		t.Helper()
+		n, err := s.w.Write(context.Background(), batchWithID(1, 0, 5), batchWithID(2, 5, 5))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	var wg sync.WaitGroup
+	for range 8 { // at the same time
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			write()
+		}()
+	}
+	wg.Wait()
+	s.want(id, 10)
+	if n := write(); n != 2 {
+		t.Errorf("%d of 2 repeated", n)
+	}
+	s.flush()
+	s.kill()
+	s.start()
+	if n := write(); n != 2 {
+		t.Errorf("after a restart %d of 2 repeated", n)
+	}
+	s.want(id, 10)
+	s.w.setPhase(draining)
+	if n := write(); n != 2 {
+		t.Errorf("a draining node: %d of 2 repeated", n)
+	}
+	if _, err := s.w.Write(context.Background(), batchWithID(3, 0, 1)); millstream.KindOf(err) != millstream.Unavailable {
+		t.Errorf("a draining node takes new writes: %v", err)
+	}
+}
+
+func TestBatchIDsAreForgottenInTime(t *testing.T) {
+	d := newDedupe()
+	minute := int64(time.Minute)
+	id := func(n int, keyed bool) (b millstream.BatchID) {
+		b[0], b[1], b[2], b[6] = byte(n), byte(n>>8), byte(n>>16), 0x70
+		if keyed {
+			b[6] = 0x80
+		}
+		return b
+	}
+	known := func(b millstream.BatchID, now int64) bool {
+		k, _, mine, err := d.claim(b, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if mine != nil {
+			d.finish(b, mine, now, errors.New("not written"))
+		}
+		return k
+	}
+	d.remember(id(1, true), 0)
+	if !known(id(1, true), 15*minute) || known(id(1, true), 18*minute) {
+		t.Error("a key is remembered for 15 minutes, and not for ever")
+	}
+	for n := range maxIDs + 10 {
+		d.remember(id(n, false), int64(n)*minute/(maxIDs/4))
+	}
+	if d.size() > maxIDs || known(id(0, false), 5*minute) || !known(id(maxIDs+9, false), 5*minute) {
+		t.Errorf("%d made ids are remembered", d.size())
+	}
+}
+
+func TestFieldLimitAndConflicts(t *testing.T) {
+	s := newSite(t)
+	s.change = func(c *WriterConfig) { c.MaxFields = 3 }
+	s.start()
+	build := func(f func(b *millstream.Builder)) *millstream.Batch {
+		b := millstream.NewBuilder(millstream.Limits{})
+		f(b)
+		if err := b.Commit(1); err != nil {
+			t.Fatal(err)
+		}
+		out := b.Batch()
+		out.Org, out.Signal, out.Name = testOrg, millstream.Logs, "wide"
+		return out
+	}
+	s.append(build(func(b *millstream.Builder) { b.Int([]byte("a"), 1); b.Int([]byte("b"), 2) }))
+	s.append(build(func(b *millstream.Builder) {
+		b.String([]byte("a"), []byte("x"))
+		b.Bool([]byte("c"), true)
+		b.String([]byte("d"), []byte("\"\x00ü"))
+		b.Double([]byte("e"), 1.5)
+	}))
+	s.flush()
+	st, _ := s.model.EnsureStream(context.Background(), millstream.StreamKey{Org: testOrg, Signal: millstream.Logs, Name: "wide"})
+	a, _ := st.Schema.Field("a")
+	if a.Type != millstream.String || !a.Conflict || len(st.Schema.Fields) != 4 {
+		t.Fatalf("schema: %+v", st.Schema)
+	}
+	u, err := s.w.Unflushed(context.Background(), s.w.WAL(), st.ID, 0)
+	if err != nil || len(u.Logs) != 1 {
+		t.Fatalf("%+v, %v", u, err)
+	}
+	texts := columnTexts(t, u.Logs[0], millstream.OverflowField)
+	if want := []string{"", `{"d":"\"\u0000ü","e":1.5}`}; fmt.Sprint(texts) != fmt.Sprint(want) {
+		t.Errorf("overflow: %q", texts)
+	}
+}
+
+func columnTexts(t *testing.T, src segment.Source, field string) (out []string) {
+	t.Helper()
+	all := segment.Scan{Range: millstream.TimeRange{Start: math.MinInt64, End: math.MaxInt64}, Fields: []string{field}, Times: true}
+	_, err := src.Scan(context.Background(), all, func(b *millstream.Batch) error {
+		for i := range b.Rows() {
+			out = append(out, strings.Clone(b.Column(field).Str(i)))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func TestDatabaseAway(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	s.append(rows("known", 0, 1))
+	id := s.stream("known")
+	s.model.setDown(true)
+	s.append(rows("known", 1, 1))
+	if err := s.w.Append(context.Background(), rows("unknown", 0, 1)); millstream.KindOf(err) != millstream.Unavailable {
+		t.Errorf("an unknown stream without a database: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer cancel()
+	if err := s.w.Flush(ctx); err == nil {
+		t.Error("a flush without a database succeeded")
+	}
+	s.append(rows("known", 2, 1))
+	s.model.setDown(false)
+	s.want(id, 3)
+	s.flush()
+	s.want(id, 3)
+}
+
+func TestObjectStoreAway(t *testing.T) {
+	s := newSite(t)
+	faulty := &bucket{Bucket: s.bucket}
+	s.bucket = faulty
+	s.change = func(c *WriterConfig) { c.BufferTotal = 256 << 10; c.BufferSize = 256 << 10 }
+	s.start()
+	id := s.stream("app")
+	faulty.set(func(b *bucket) { b.down = true })
+	n := 0
+	var err error
+	for ; err == nil && n < 1_000_000; n += 100 {
+		if err = s.w.Append(context.Background(), rows("app", n, 100)); err != nil {
+			break
+		}
+	}
+	var e *millstream.Error
+	if !errors.As(err, &e) || e.Kind != millstream.Unavailable || e.RetryAfter == 0 {
+		t.Fatalf("after %d records: %v", n, err)
+	}
+	s.want(id, n)
+	if memory, held := s.w.room.levels(); held > 256<<10 || memory > 128<<10 {
+		t.Errorf("memory %d, held %d", memory, held)
+	}
+	faulty.set(func(b *bucket) { b.down = false })
+	waitFor(t, "the backlog to drain", func() bool { return s.w.Append(context.Background(), rows("app", n, 1)) == nil })
+	s.flush()
+	s.want(id, n+1)
+}
+
+// bucket misbehaves on demand.
+type bucket struct {
+	blob.Bucket
+	mu        sync.Mutex
+	down      bool
+	loseReply int
+	failPuts  int
+	puts      int
+}
+
+func (b *bucket) Put(ctx context.Context, key string, r io.ReadSeeker, size int64) error {
+	b.mu.Lock()
+	b.puts++
+	down, lose, fail := b.down, b.loseReply > 0, b.failPuts > 0
+	if lose {
+		b.loseReply--
+	}
+	if fail {
+		b.failPuts--
+	}
+	b.mu.Unlock()
+	if down || fail {
+		return millstream.Errorf(millstream.Unavailable, "the object store is away")
+	}
+	if err := b.Bucket.Put(ctx, key, r, size); err != nil || !lose {
+		return err
+	}
+	return millstream.Errorf(millstream.Timeout, "no answer")
+}
+
+func (b *bucket) set(f func(*bucket)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f(b)
+}
+
+func TestUncertainUploads(t *testing.T) {
+	s := newSite(t)
+	b := &bucket{Bucket: s.bucket}
+	s.bucket = b
+	s.start()
+	id := s.stream("app")
+	s.append(rows("app", 0, 10))
+	b.set(func(b *bucket) { b.loseReply = 1 })
+	s.flush()
+	if b.puts != 1 {
+		t.Errorf("%d puts: a stored object whose reply was lost is found by asking", b.puts)
+	}
+	s.append(rows("app", 10, 10))
+	b.set(func(b *bucket) { b.failPuts = 2 })
+	s.flush()
+	s.want(id, 20)
+	if b.puts != 4 {
+		t.Errorf("%d puts: a failed one gets a new attempt", b.puts)
+	}
+}
+
+func TestLostPublishReply(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	id := s.stream("app")
+	s.append(rows("app", 0, 10))
+	s.model.losePublish = 1
+	s.flush()
+	s.want(id, 10)
+	if o := s.model.publishes; len(o) != 1 || o[0] != store.Already {
+		t.Errorf("outcomes %v", o)
+	}
+}
+
+func TestFewPutsForManyStreams(t *testing.T) {
+	s := newSite(t)
+	b := &bucket{Bucket: s.bucket}
+	s.bucket = b
+	s.start()
+	const streams = 1000
+	for i := range streams {
+		s.append(rows(fmt.Sprintf("s%d", i), 0, 1))
+	}
+	b.set(func(b *bucket) { b.puts = 0 })
+	s.flush()
+	if b.puts > 20 {
+		t.Errorf("%d puts for %d streams", b.puts, streams)
+	}
+	for i := 0; i < streams; i += 97 {
+		s.want(s.stream(fmt.Sprintf("s%d", i)), 1)
+	}
+}
+
+func TestFencedWriterStops(t *testing.T) {
+	for _, by := range []string{"publish", "heartbeat"} {
+		t.Run(by, func(t *testing.T) {
+			s := newSite(t)
+			s.start()
+			s.append(rows("app", 0, 10))
+			s.model.start("node", 0)
+			if by == "publish" {
+				if err := s.w.Flush(context.Background()); !errors.Is(err, ErrFenced) {
+					t.Fatalf("flush: %v", err)
+				}
+				s.w.kickFlush()
+			} else {
+				s.w.Beat(s.model.beat("node", s.incarnation))
+			}
+			if err := s.w.Append(context.Background(), rows("app", 10, 1)); millstream.KindOf(err) != millstream.Unavailable || !errors.Is(err, ErrFenced) {
+				t.Errorf("a fenced writer takes writes: %v", err)
+			}
+			if err := <-s.stopped; !errors.Is(err, ErrFenced) {
+				t.Fatalf("Run: %v", err)
+			}
+			s.w = nil
+			s.start() // the next incarnation of the directory publishes it
+			s.flush()
+			s.want(s.stream("app"), 10)
+		})
+	}
+}
+
+func TestCopiedDirectoryIsRefused(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	s.append(rows("app", 0, 1))
+	s.stop()
+	for id, w := range s.model.state.wals {
+		w.identity = "another"
+		s.model.state.wals[id] = w
+	}
+	if _, err := s.tryStart(); !errors.Is(err, store.ErrIdentity) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestMarkerIsThereBeforeTheFirstAcknowledgement(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	take, err := s.w.readMarker(context.Background(), markerPrefix+string(s.w.WAL()))
+	if err != nil || take.Incarnation != s.incarnation || take.Node != "node" {
+		t.Fatalf("%+v, %v", take, err)
+	}
+	s.kill()
+	s.start()
+	if take, _ = s.w.readMarker(context.Background(), markerPrefix+string(s.w.WAL())); take.Incarnation != s.incarnation {
+		t.Errorf("the marker is not renewed: %+v", take)
+	}
+}
+
+func TestDeletedStream(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	s.append(rows("app", 0, 5))
+	old := s.stream("app")
+	s.model.deleteStream(old)
+	s.w.Forget(old)
+	s.append(rows("app", 0, 3))
+	s.flush()
+	id := s.stream("app")
+	if id == old {
+		t.Fatal("the stream was not made anew")
+	}
+	s.want(id, 3)
+	if segments, _ := s.model.snapshot(old); len(segments) != 0 {
+		t.Errorf("rows of the deleted stream were published: %+v", segments)
+	}
+}
+
+func TestDatabaseWentBack(t *testing.T) {
+	for _, held := range []bool{true, false} { // published ranges that are still buffered, or gone
+		s := newSite(t)
+		s.start()
+		s.w.grace = 0
+		if held {
+			s.w.grace = time.Hour
+		}
+		id := s.stream("app")
+		s.append(rows("app", 0, 10))
+		s.flush()
+		old := s.model.save()
+		s.append(rows("app", 10, 10))
+		s.flush()
+		s.append(rows("app", 20, 10))
+		s.flush()
+		s.append(rows("app", 30, 10))
+		s.w.Beat(s.model.beat("node", s.incarnation))
+		s.model.failover(old)
+		s.w.Beat(s.model.beat("node", s.incarnation))
+		if s.w.Confirmed() {
+			t.Fatal("another history was trusted at once")
+		}
+		if _, err := s.read(id); !errors.Is(err, ErrNotReady) {
+			t.Errorf("a query before the confirmation: %v", err)
+		}
+		s.flush()
+		s.want(id, 40)
+		if !s.w.Confirmed() {
+			t.Error("not confirmed")
+		}
+	}
+}
+
+func TestIdleWriterNoticesThatThePositionIsBehind(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	id := s.stream("app")
+	old := s.model.save()
+	s.append(rows("app", 0, 10))
+	s.flush()
+	s.w.Beat(s.model.beat("node", s.incarnation))
+	s.model.failover(old)
+	s.model.state.system = "1" // the history looks the same: only the position tells
+	s.w.Beat(s.model.beat("node", s.incarnation))
+	waitFor(t, "the rows to be published again", func() bool {
+		segments, _ := s.model.snapshot(id)
+		return len(segments) > 0
+	})
+	s.want(id, 10)
+}
+
+func TestForgottenWALIsRestored(t *testing.T) {
+	s := newSite(t)
+	empty := s.model.save()
+	s.start()
+	s.append(rows("app", 0, 10))
+	id := s.stream("app")
+	streams := s.model.save().streams
+	s.flush()
+	empty.streams = streams
+	s.model.failover(empty) // it knows neither the node's incarnation nor the WAL
+	s.w.Beat(s.model.beat("node", s.incarnation))
+	s.flush()
+	s.want(id, 10)
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestStaleAndNotReady(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	s.w.grace = 0
+	id := s.stream("app")
+	s.append(rows("app", 0, 10))
+	release := s.w.Hold()
+	s.flush()
+	if u, err := s.w.Unflushed(context.Background(), s.w.WAL(), id, 0); err != nil || len(u.Logs) == 0 {
+		t.Errorf("held rows are gone: %v", err)
+	}
+	release()
+	s.w.reap()
+	if _, err := s.w.Unflushed(context.Background(), s.w.WAL(), id, 0); !errors.Is(err, ErrStale) {
+		t.Errorf("rows that are gone: %v", err)
+	}
+	if _, err := s.w.Unflushed(context.Background(), s.w.WAL(), id, 99); !errors.Is(err, ErrNotReady) {
+		t.Errorf("above the end: %v", err)
+	}
+	if _, err := s.w.Unflushed(context.Background(), "other", id, 0); !errors.Is(err, ErrNotReady) {
+		t.Errorf("another WAL: %v", err)
+	}
+	w := NewWriter(WriterConfig{Catalog: s.model})
+	if _, err := w.Unflushed(context.Background(), "", id, 0); !errors.Is(err, ErrNotReady) {
+		t.Errorf("not started: %v", err)
+	}
+}
+
+func TestSubscribe(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	id := s.stream("app")
+	ctx, cancel := context.WithCancel(context.Background())
+	got, ended := make(chan *millstream.Batch, 1000), make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.w.Subscribe(ctx, id, func(b *millstream.Batch) { got <- b })
+	}()
+	waitFor(t, "the subscription", func() bool {
+		s.w.tails.mu.RLock()
+		defer s.w.tails.mu.RUnlock()
+		return len(s.w.tails.subs) == 1
+	})
+	s.append(rows("app", 0, 7), rows("other", 0, 1))
+	if b := <-got; b.Rows() != 7 || b.Stream != id {
+		t.Errorf("%+v", b)
+	}
+	cancel()
+	<-ended
+	slow := &tail{batches: make(chan *millstream.Batch, tailBacklog)}
+	s.w.tails.add(id, slow)
+	missed := 0
+	for range tailBacklog + 5 {
+		missed += s.w.tails.tell(&millstream.Batch{Stream: id})
+	}
+	if missed != 5 {
+		t.Errorf("a slow subscriber missed %d of 5", missed)
+	}
+	s.w.tails.remove(id, slow)
+}
+
+func TestDirectoryInUse(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	other := *s
+	other.t = t
+	if _, err := other.tryStart(); millstream.KindOf(err) != millstream.Conflict || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestReplayIsBounded(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	id := s.stream("app")
+	const n = 20_000
+	for i := 0; i < n; i += 500 {
+		s.append(rows("app", i, 500))
+	}
+	s.kill()
+	s.change = func(c *WriterConfig) { c.BufferTotal, c.BufferSize = 512<<10, 512<<10 }
+	s.start()
+	s.want(id, n)
+	if len(s.model.publishes) < 2 {
+		t.Errorf("%d flushes during a replay of several times the buffer", len(s.model.publishes))
+	}
+}
+
+func TestWALFullIsUnavailable(t *testing.T) {
+	s := newSite(t)
+	s.change = func(c *WriterConfig) { c.WAL.MaxDisk = 20_000 }
+	s.start()
+	var err error
+	n := 0
+	for ; err == nil && n < 1000; n += 10 {
+		err = s.w.Append(context.Background(), rows("app", n, 10))
+	}
+	if !errors.Is(err, wal.ErrFull) || millstream.KindOf(err) != millstream.Unavailable {
+		t.Fatalf("%v", err)
+	}
+	s.want(s.stream("app"), n-10)
+}
