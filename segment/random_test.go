@@ -351,6 +351,12 @@ func mergeAll(t testing.TB, batches []*millstream.Batch) *Reader {
 	for _, b := range batches {
 		in = append(in, encodeAll(t, Options{}, b))
 	}
+	r, _ := mergeBytes(t, in)
+	return r
+}
+
+func mergeBytes(t testing.TB, in []*Reader) (*Reader, []byte) {
+	t.Helper()
 	var data, index bytes.Buffer
 	info, err := Merge(&data, &index, in, Options{})
 	if err != nil {
@@ -360,7 +366,7 @@ func mergeAll(t testing.TB, batches []*millstream.Batch) *Reader {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return r
+	return r, data.Bytes()
 }
 
 func plainBatch(t testing.TB, batches []*millstream.Batch) *millstream.Batch {
