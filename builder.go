@@ -57,8 +57,9 @@ type build struct {
 	Column
 	rows    int // rows appended, the current one included
 	values  int // rows that have a value
-	wideInt bool
 	next    follow
+	wideInt bool
+	plain   bool // the name stands in JSON as it is
 }
 
 // follow remembers the two columns that came next most recently: senders repeat the order of fields, with a variant or two.
@@ -117,11 +118,26 @@ func (b *Builder) Reserve(rows int) {
 
 // String sets a field of the current record. Name and value are copied.
 func (b *Builder) String(name, v []byte) {
-	c := b.field(name, String, len(v))
+	if f := b.column(name, String); f >= 0 {
+		b.SetString(f, v)
+	} else if b.spill(name, len(v)) {
+		b.overflow = appendQuoted(b.overflow, v)
+	}
+}
+
+// Guess is the field that is likely to be set next, by the order of earlier records, and its handle for the setters by handle; -1 if there is no guess. Handles stay
+// good until Batch, and setting by handle saves looking the name up. Only names that stand in JSON as they are, without escapes, are guessed.
+func (b *Builder) Guess() (name string, field int) {
+	if i := b.after[0]; i >= 0 && b.cols[i].plain {
+		return b.cols[i].Name, int(i)
+	}
+	return "", -1
+}
+
+// SetString is String by handle.
+func (b *Builder) SetString(field int, v []byte) {
+	c := b.set(field, String, len(v))
 	if c == nil {
-		if b.spill(name, len(v)) {
-			b.overflow = appendQuoted(b.overflow, v)
-		}
 		return
 	}
 	if c.Type != String {
@@ -147,9 +163,17 @@ func (b *Builder) Bool(name []byte, v bool) {
 func (b *Builder) Time(name []byte, ns int64) { b.number(name, Timestamp, ns) }
 
 func (b *Builder) number(name []byte, t Type, v int64) {
-	c := b.field(name, t, 8)
-	if c == nil {
+	if f := b.column(name, t); f >= 0 {
+		b.SetNumber(f, t, v)
+	} else {
 		b.spillNumber(name, t, v)
+	}
+}
+
+// SetNumber is Int, Bool (0 or 1) or Time by handle, as the type says.
+func (b *Builder) SetNumber(field int, t Type, v int64) {
+	c := b.set(field, t, 8)
+	if c == nil {
 		return
 	}
 	if t == Int64 && (v > MaxExactInt || v < -MaxExactInt) && !c.wideInt {
@@ -185,11 +209,17 @@ func appendNumber(dst []byte, t Type, v int64) []byte {
 
 // Double sets a field of the current record.
 func (b *Builder) Double(name []byte, v float64) {
-	c := b.field(name, Double, 8)
+	if f := b.column(name, Double); f >= 0 {
+		b.SetDouble(f, v)
+	} else if b.spill(name, 8) {
+		b.overflow = appendDouble(b.overflow, v)
+	}
+}
+
+// SetDouble is Double by handle.
+func (b *Builder) SetDouble(field int, v float64) {
+	c := b.set(field, Double, 8)
 	if c == nil {
-		if b.spill(name, 8) {
-			b.overflow = appendDouble(b.overflow, v)
-		}
 		return
 	}
 	if c.Type != Double {
@@ -217,16 +247,21 @@ func (b *Builder) Null(name []byte) {
 	}
 }
 
-// field finds or adds the column, pads it with nulls up to the current record and marks the record's value as set. It returns nil if there is no column to set.
-func (b *Builder) field(name []byte, t Type, size int) *build {
+// column finds or adds the column of a field. It is -1 if the record has failed or the batch has enough columns.
+func (b *Builder) column(name []byte, t Type) int {
+	if b.err != nil {
+		return -1
+	}
+	if i := b.find(name); i >= 0 {
+		return i
+	}
+	return b.add(name, t)
+}
+
+// set readies column i for a value of the current record: pads it with nulls up to it and marks the value as set. It returns nil if the record has failed.
+func (b *Builder) set(i int, t Type, size int) *build {
 	if b.err != nil {
 		return nil
-	}
-	i := b.find(name)
-	if i < 0 {
-		if i = b.add(name, t); i < 0 {
-			return nil
-		}
 	}
 	c := b.cols[i]
 	b.after = &c.next
@@ -235,10 +270,10 @@ func (b *Builder) field(name []byte, t Type, size int) *build {
 		b.drop(i)
 	}
 	if b.size += size; b.size > b.limits.MaxRecord || len(b.row)+b.extra >= b.limits.MaxFields || len(c.Bytes) > maxColumn-size {
-		return b.refuse(name)
+		return b.refuse(c.Name)
 	}
 	if c.values == 0 && c.Type != t { // of what it held nothing is left
-		*c = build{Column: Column{Name: c.Name, Type: t}, next: c.next}
+		*c = build{Column: Column{Name: c.Name, Type: t}, next: c.next, plain: c.plain}
 		c.fit(max(b.expect, row+1))
 	}
 	if c.rows < row {
@@ -270,7 +305,7 @@ func (b *Builder) find(name []byte) int {
 // add makes a new column, or says -1 if the name is no good or the batch has enough columns.
 func (b *Builder) add(name []byte, t Type) int {
 	if len(name) == 0 || len(name) > b.limits.MaxKey {
-		b.fail(name[:min(len(name), b.limits.MaxKey)], Errorf(Invalid, "a field name of %d bytes: use 1 to %d", len(name), b.limits.MaxKey))
+		b.fail(string(name[:min(len(name), b.limits.MaxKey)]), Errorf(Invalid, "a field name of %d bytes: use 1 to %d", len(name), b.limits.MaxKey))
 		return -1
 	}
 	if string(name) == TimestampField || string(name) == OverflowField {
@@ -287,7 +322,7 @@ func (b *Builder) add(name []byte, t Type) int {
 
 func (b *Builder) newColumn(name []byte, t Type) int {
 	i := len(b.cols)
-	c := &build{Column: Column{Name: string(name), Type: t}, next: noFollow}
+	c := &build{Column: Column{Name: string(name), Type: t}, next: noFollow, plain: isPlain(name)}
 	c.fit(max(b.expect, len(b.times)+1))
 	b.cols = append(b.cols, c)
 	b.byName[c.Name] = i
@@ -296,7 +331,7 @@ func (b *Builder) newColumn(name []byte, t Type) int {
 }
 
 // refuse says which limit the record broke with its field.
-func (b *Builder) refuse(name []byte) *build {
+func (b *Builder) refuse(name string) *build {
 	switch {
 	case b.size > b.limits.MaxRecord:
 		return b.fail(name, Errorf(TooLarge, "the record is larger than %d bytes", b.limits.MaxRecord))
@@ -306,8 +341,8 @@ func (b *Builder) refuse(name []byte) *build {
 	return b.fail(name, Errorf(TooLarge, "a column of the request holds more than %d bytes", maxColumn))
 }
 
-func (b *Builder) fail(field []byte, err error) *build {
-	b.err, b.failed = err, string(field)
+func (b *Builder) fail(field string, err error) *build {
+	b.err, b.failed = err, field
 	return nil
 }
 

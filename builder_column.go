@@ -94,7 +94,7 @@ func (b *Builder) spill(name []byte, size int) bool {
 	b.size += size + len(name)
 	if b.extra++; b.size > b.limits.MaxRecord || len(b.row)+b.extra > b.limits.MaxFields {
 		b.extra--
-		b.refuse(name)
+		b.refuse(string(name))
 		return false
 	}
 	b.overflow = append(b.overflow, ',')
@@ -131,6 +131,16 @@ func (b *Builder) setOverflow() {
 	c.rows = row + 1
 	c.values++
 	b.row = append(b.row, i)
+}
+
+// isPlain says whether a name needs no escapes in JSON.
+func isPlain(name []byte) bool {
+	for _, c := range name {
+		if c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }
 
 const hexDigits = "0123456789abcdef"

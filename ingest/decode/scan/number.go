@@ -96,9 +96,12 @@ func (n *number) int64() (int64, bool) {
 
 var pow10 = [...]float64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22}
 
-// double is the number, correctly rounded; false if it is beyond what a double can hold. Up to 2^53 times or over 10^22 one operation on exact doubles rounds
+// double is the number, correctly rounded; false if it is an integer or beyond what a double can hold. Up to 2^53 times or over 10^22 one operation on exact doubles rounds
 // correctly; the rest is left to strconv.
 func (n *number) double(literal []byte) (float64, bool) {
+	if n.integer {
+		return 0, false
+	}
 	if n.digits <= 19 && n.mantissa <= 1<<53 && n.exp >= -22 && n.exp <= 22 {
 		f := float64(n.mantissa)
 		if n.exp < 0 {

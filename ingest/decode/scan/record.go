@@ -104,26 +104,10 @@ func (r *Records) object(i, depth int) int {
 		return i + 1
 	}
 	for {
-		if r.peek(i) != '"' {
-			return r.fail(i, "a key in double quotes is expected")
-		}
-		end, flags := r.str(i + 1)
-		if end < 0 {
-			return -1
-		}
-		key := r.Data[i+1 : end]
-		if flags != 0 {
-			key = r.key(key, flags)
-		}
-		if i = end + 1; r.peek(i) != ':' {
-			if i = r.Space(i); r.peek(i) != ':' {
-				return r.fail(i, "':' is expected after a key")
-			}
-		}
-		if i = r.Space(i + 1); depth == 1 {
-			i = r.top(key, i)
+		if end := r.guessed(i); end != 0 {
+			i = end
 		} else {
-			i = r.nested(key, i, depth)
+			i = r.member(i, depth)
 		}
 		if i < 0 {
 			return -1
@@ -141,6 +125,56 @@ func (r *Records) object(i, depth int) int {
 	}
 }
 
+// guessed reads the member at i if its name is the one that came next in earlier records and its value is a string or a number, as most are. That is the same as
+// member, but spares scanning the key and looking up the field. It returns 0 if the guess is wrong.
+func (r *Records) guessed(i int) int {
+	name, field := r.b.Guess()
+	n := len(r.prefix)
+	k := i + 1 + len(name) - n // where the key ends
+	if field < 0 || k <= i || k+2 >= len(r.Data) || r.Data[i] != '"' || r.Data[k] != '"' || r.Data[k+1] != ':' ||
+		name[n:] != string(r.Data[i+1:k]) || name[:n] != string(r.prefix) {
+		return 0
+	}
+	if n == 0 && timeField(r.Data[i+1:k]) >= 0 {
+		return 0
+	}
+	i = r.Space(k + 2)
+	switch c := r.peek(i); {
+	case c == '"':
+		end, flags := r.str(i + 1)
+		if end < 0 {
+			return -1
+		}
+		r.b.SetString(field, r.text(i+1, end, flags))
+		return end + 1
+	case c == '-' || c-'0' <= 9:
+		return r.numeric(field, i)
+	}
+	return 0
+}
+
+// member reads the member at i.
+func (r *Records) member(i, depth int) int {
+	if r.peek(i) != '"' {
+		return r.fail(i, "a key in double quotes is expected")
+	}
+	end, flags := r.str(i + 1)
+	if end < 0 {
+		return -1
+	}
+	key := r.Data[i+1 : end]
+	if flags != 0 {
+		key = r.key(key, flags)
+	}
+	if i = r.Space(end + 1); r.peek(i) != ':' {
+		return r.fail(i, "':' is expected after a key")
+	}
+	if i = r.Space(i + 1); depth == 1 {
+		return r.top(key, i)
+	}
+	return r.nested(key, i, depth)
+}
+
 // key is a key with escapes or with bytes beyond ASCII.
 func (r *Records) key(raw []byte, flags uint8) []byte {
 	if flags == wide && utf8.Valid(raw) {
@@ -152,17 +186,30 @@ func (r *Records) key(raw []byte, flags uint8) []byte {
 
 // top reads a member of the record itself.
 func (r *Records) top(key []byte, i int) int {
-	switch len(key) {
-	case 2, 4, 9, 10:
-		for k, name := range timeFields {
-			if string(key) == name {
-				return r.candidate(k, key, i)
-			}
-		}
-	case 0:
+	if k := timeField(key); k >= 0 {
+		return r.candidate(k, key, i)
+	}
+	if len(key) == 0 {
 		key = emptyName
 	}
 	return r.field(key, i, 1)
+}
+
+// timeField is the place of a name among timeFields, or -1.
+func timeField(name []byte) int {
+	switch string(name) {
+	case "_timestamp":
+		return 0
+	case "@timestamp":
+		return 1
+	case "timestamp":
+		return 2
+	case "time":
+		return 3
+	case "ts":
+		return 4
+	}
+	return -1
 }
 
 // nested reads a member of an object within the record.
@@ -201,10 +248,6 @@ func (r *Records) field(name []byte, i, depth int) int {
 		}
 		return end
 	}
-	return r.numeric(name, i)
-}
-
-func (r *Records) numeric(name []byte, i int) int {
 	if c := r.peek(i); c != '-' && c-'0' > 9 {
 		return r.fail(i, "a value is expected")
 	}
@@ -215,15 +258,28 @@ func (r *Records) numeric(name []byte, i int) int {
 	}
 	if v, ok := n.int64(); ok {
 		r.b.Int(name, v)
-		return end
+	} else if f, ok := n.double(r.Data[i:end]); ok {
+		r.b.Double(name, f)
+	} else {
+		r.b.String(name, r.Data[i:end])
 	}
-	if !n.integer {
-		if f, ok := n.double(r.Data[i:end]); ok {
-			r.b.Double(name, f)
-			return end
-		}
+	return end
+}
+
+// numeric reads the number at i into the field with that handle.
+func (r *Records) numeric(field, i int) int {
+	n := number{}
+	end := r.number(i, &n)
+	if end < 0 {
+		return -1
 	}
-	r.b.String(name, r.Data[i:end])
+	if v, ok := n.int64(); ok {
+		r.b.SetNumber(field, millstream.Int64, v)
+	} else if f, ok := n.double(r.Data[i:end]); ok {
+		r.b.SetDouble(field, f)
+	} else {
+		r.b.SetString(field, r.Data[i:end])
+	}
 	return end
 }
 
@@ -349,6 +405,9 @@ func (r *Records) parseTime(t token, small bool) (ns int64, ok bool) {
 	}
 	var n number
 	r.number(t.start, &n)
+	if v, ok := n.int64(); ok {
+		return ns, v >= minTime || v <= -minTime
+	}
 	f, ok := n.double(r.Data[t.start:t.end])
 	return ns, ok && (f >= minTime || f <= -minTime)
 }

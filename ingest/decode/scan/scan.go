@@ -81,10 +81,9 @@ func (s *JSON) str(i int) (end int, flags uint8) {
 		for ; i+8 <= len(data); i += 8 {
 			w := binary.LittleEndian.Uint64(data[i:])
 			seen |= w
-			// The high bit of a byte is set in m if the byte is a quote, a backslash or below 0x20. Borrows can set it wrongly, but only above a byte for which it
-			// is right, so the lowest is always right.
-			quote, slash := w^('"'*lows), w^('\\'*lows)
-			if m := ((quote-lows)&^quote | (slash-lows)&^slash | (w-' '*lows)&^w) & highs; m != 0 {
+			// The high bit of a byte is set in m if the byte is a quote, below 0x20 or a backslash. Flipping 0x02 makes a quote 0x20 and leaves what is below 0x20
+			// below it, so that one comparison finds both. Borrows can set the bit wrongly, but only above a byte for which it is right: the lowest is always right.
+			if m := (((w ^ 0x02*lows) - 0x21*lows) | ((w ^ '\\'*lows) - lows)) &^ w & highs; m != 0 {
 				stop = i + bits.TrailingZeros64(m)>>3
 				break
 			}
