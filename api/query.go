@@ -41,21 +41,21 @@ type queryBody struct {
 	Params    any           `json:"params,omitempty" doc:"values of the statement's parameters: an array for ? and $1, an object for $name; for promql {\"step\":\"30s\"}"`
 }
 
-type queryView struct {
+type answerView struct {
 	Columns []query.Column `json:"columns"`
 	Rows    [][]any        `json:"rows"`
 	query.Answer
 }
 
-type runningView struct {
+type runningQueriesView struct {
 	Queries []query.Running `json:"queries"`
 }
 
 func (a *API) queryRoutes() []route {
 	return []route{
-		{method: "POST", path: v1 + "/query", policy: readTelemetry(), handle: a.query, doc: operation{summary: "Run a statement", body: queryBody{}, reply: queryView{}}},
+		{method: "POST", path: v1 + "/query", policy: readTelemetry(), handle: a.query, doc: operation{summary: "Run a statement", body: queryBody{}, reply: answerView{}}},
 		{method: "POST", path: v1 + "/query/estimate", policy: readTelemetry(), handle: a.estimate, doc: operation{summary: "What a statement would read", body: queryBody{}, reply: query.Estimate{}}},
-		{method: "GET", path: v1 + "/query/running", policy: readTelemetry(), handle: a.listRunning, doc: operation{summary: "Queries that have not ended", reply: runningView{}}},
+		{method: "GET", path: v1 + "/query/running", policy: readTelemetry(), handle: a.listRunning, doc: operation{summary: "Queries that have not ended", reply: runningQueriesView{}}},
 		{method: "DELETE", path: v1 + "/query/running/{id}", policy: readTelemetry(), handle: a.cancelQuery, doc: operation{summary: "Cancel a query"}},
 	}
 }
@@ -186,7 +186,7 @@ func (a *API) listRunning(w http.ResponseWriter, r *http.Request) error {
 	if list == nil {
 		list = []query.Running{}
 	}
-	return reply(w, http.StatusOK, runningView{list})
+	return reply(w, http.StatusOK, runningQueriesView{list})
 }
 
 func (a *API) cancelQuery(w http.ResponseWriter, r *http.Request) error {

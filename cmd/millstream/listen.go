@@ -13,10 +13,6 @@ import (
 
 // serveHTTP answers the API until ctx ends, then finishes the requests it has.
 func (p *parts) serveHTTP(ctx context.Context, ready func()) error {
-	handler, err := p.api.Handler()
-	if err != nil {
-		return err
-	}
 	code, err := p.auth.Start(ctx, p.cfg.Auth.RootEmail, p.cfg.Auth.RootPassword)
 	if err != nil {
 		return fmt.Errorf("prepare sign-in: %w", err)
@@ -25,7 +21,7 @@ func (p *parts) serveHTTP(ctx context.Context, ready func()) error {
 	if err != nil {
 		return fmt.Errorf("[http].listen: %w", err)
 	}
-	srv := api.Server(handler, p.log)
+	srv := api.Server(p.handler, p.log)
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
 	p.welcome(l.Addr(), code)
@@ -44,7 +40,7 @@ func (p *parts) serveHTTP(ctx context.Context, ready func()) error {
 	return err
 }
 
-// serveGRPC answers OTLP gRPC. Its handlers use the metrics that the HTTP handler's building registers, so it waits for nothing but is made after it.
+// serveGRPC answers OTLP gRPC until ctx ends, then finishes the calls it has.
 func (p *parts) serveGRPC(ctx context.Context, ready func()) error {
 	l, err := net.Listen("tcp", p.cfg.OTLP.Listen)
 	if err != nil {

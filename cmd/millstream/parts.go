@@ -248,5 +248,7 @@ func (p *parts) newAPI() error {
 		},
 		Log: p.log, Registerer: p.registry, Gatherer: p.registry, Now: time.Now, BasePath: c.HTTP.BasePath, TrustedProxies: proxies, Version: version,
 	}
-	return nil
+	var err error
+	p.handler, err = p.api.Handler()
+	return err
 }

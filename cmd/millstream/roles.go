@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -34,6 +35,7 @@ type parts struct {
 	router     *ingest.Router
 	engine     *query.Engine
 	api        *api.API
+	handler    http.Handler
 	began      time.Time
 }
 
