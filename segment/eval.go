@@ -25,6 +25,8 @@ type block interface {
 	rows() int
 	// column gives a field's values in the block, nil if the source lacks the field. TimestampField gives the records' times.
 	column(name string) (*millstream.Column, error)
+	// number is the block's place in its run.
+	number() int
 	// texts are the fields that Match searches when it names none.
 	texts() []string
 }
@@ -282,6 +284,7 @@ type match struct {
 type matchWord struct {
 	phrase []string
 	leaves map[string]*leaf
+	may    map[string]uint64 // per field, as prune last found: blocks that may have it; nil: no index was asked
 }
 
 func newMatch(e Match) *match {
@@ -329,6 +332,9 @@ func (w *matchWord) anywhere(b block, active, t *bitmap) error {
 	for _, f := range b.texts() {
 		if left.empty() {
 			return nil
+		}
+		if w.may != nil && w.may[f]&(1<<b.number()) == 0 {
+			continue
 		}
 		var st, su bitmap
 		if err := w.leaf(f).eval(b, &left, &st, &su); err != nil {

@@ -88,6 +88,7 @@ func (p *memoryPiece) at(i int) block {
 }
 
 func (p *memoryPiece) rows() int       { return p.hi - p.lo }
+func (p *memoryPiece) number() int     { return (p.lo - p.from) / blockRows }
 func (p *memoryPiece) texts() []string { return p.words }
 
 func (p *memoryPiece) column(name string) (*millstream.Column, error) {

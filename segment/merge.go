@@ -160,6 +160,8 @@ func (r *Reader) batch(i int) (*millstream.Batch, error) {
 	if err != nil {
 		return nil, err
 	}
-	x.pieces = []piece{&runScan{readers: &readers{r: r, stats: &x.stats, byName: map[string]*columnReader{}}, run: i, info: &r.runs[i]}}
+	state := &readers{r: r, stats: &x.stats, byName: map[string]*columnReader{}}
+	defer state.release()
+	x.pieces = []piece{&runScan{readers: state, run: i, info: &r.runs[i]}}
 	return out, x.run()
 }

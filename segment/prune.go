@@ -176,6 +176,7 @@ func (r *runScan) pruneWords(c *column, words []string) (verdict, error) {
 func (m *match) prune(r *runScan) (verdict, error) {
 	all := verdict{may: everywhere, must: everywhere}
 	for i := range m.words {
+		m.words[i].may = map[string]uint64{}
 		fields := r.words
 		if m.field != "" {
 			fields = []string{m.field}
@@ -186,6 +187,7 @@ func (m *match) prune(r *runScan) (verdict, error) {
 			if err != nil {
 				return all, err
 			}
+			m.words[i].may[f] = s.may
 			if m.field == "" { // a null is no hit here, not unknown
 				s.none = ^s.may
 			}

@@ -1,6 +1,8 @@
 package segment
 
 import (
+	"sync"
+
 	"github.com/millstream/millstream"
 )
 
@@ -13,15 +15,31 @@ type readers struct {
 	words  []string // fields that Match searches
 }
 
+var columnReaders = sync.Pool{New: func() any { return &columnReader{} }}
+
+// maxPooled bounds the buffers that outlive a scan.
+const maxPooled = 4 << 20
+
+// release gives the column readers' buffers to later scans.
+func (x *readers) release() {
+	for _, c := range x.byName {
+		if cap(c.raw)+cap(c.window) <= maxPooled {
+			c.col, c.x, c.dict, c.vec, c.view = nil, nil, nil, millstream.Column{}, millstream.Column{}
+			columnReaders.Put(c)
+		}
+	}
+	x.byName = nil
+}
+
 // runScan is a run of a segment as one scan sees it: a piece, and, at the block it stands on, a block.
 type runScan struct {
 	*readers
-	run    int
-	info   *runInfo
-	h      *runHeader
-	block_ int
-	need   uint64
-	dir    map[string]*tokenDirectory
+	run     int
+	info    *runInfo
+	h       *runHeader
+	current int
+	need    uint64
+	dir     map[string]*tokenDirectory
 }
 
 func (x *runScan) span() (first, last int64) { return x.info.minTime, x.info.maxTime }
@@ -62,11 +80,12 @@ func (x *runScan) times(block int) (lo, hi int64) {
 }
 
 func (x *runScan) at(i int) block {
-	x.block_ = i
+	x.current = i
 	return x
 }
 
-func (x *runScan) rows() int       { return min(blockRows, x.info.rows-x.block_*blockRows) }
+func (x *runScan) rows() int       { return min(blockRows, x.info.rows-x.current*blockRows) }
+func (x *runScan) number() int     { return x.current }
 func (x *runScan) texts() []string { return x.words }
 
 func (x *runScan) column(name string) (*millstream.Column, error) {
@@ -76,11 +95,11 @@ func (x *runScan) column(name string) (*millstream.Column, error) {
 	}
 	cr := x.byName[name]
 	if cr == nil {
-		cr = &columnReader{}
+		cr = columnReaders.Get().(*columnReader)
 		x.byName[name] = cr
 	}
 	if cr.col != c {
 		cr.open(x, c)
 	}
-	return cr.block(x.block_)
+	return cr.block(x.current)
 }

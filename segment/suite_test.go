@@ -173,7 +173,9 @@ func suiteSegments(b *testing.B) (out []Source, rows int) {
 	return out, rows
 }
 
-func suiteOptions() Options { return Options{TimeOrder: os.Getenv("MILLSTREAM_BENCH_TIME_ORDER") != ""} }
+func suiteOptions() Options {
+	return Options{TimeOrder: os.Getenv("MILLSTREAM_BENCH_TIME_ORDER") != ""}
+}
 
 func BenchmarkSuiteEncode(b *testing.B) {
 	batches, raw := suite()
