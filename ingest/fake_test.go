@@ -26,37 +26,38 @@ type model struct {
 	delay       int // so many publishes are kept in late, to be done at a bad moment
 	noFence     bool
 	publishes   []store.Outcome
+	file        string // where the state is kept, "" for memory only
 }
 
 type modelState struct {
-	system       string
-	incarnations map[millstream.NodeID]int64
-	wals         map[millstream.WALID]modelWAL
-	streams      map[millstream.StreamKey]store.Stream
-	segments     map[millstream.SegmentID]millstream.Segment
-	ranges       map[string]string
-	pins         map[string]store.Pin
-	metadata     map[string]millstream.Metadata
+	System       string
+	Incarnations map[millstream.NodeID]int64
+	Wals         map[millstream.WALID]modelWAL
+	Streams      map[millstream.StreamKey]store.Stream
+	Segments     map[millstream.SegmentID]millstream.Segment
+	Ranges       map[string]string
+	Pins         map[string]store.Pin
+	Metadata     map[string]millstream.Metadata
 }
 
 type modelWAL struct {
-	holder      millstream.NodeID
-	incarnation int64
-	identity    string
-	position    millstream.LSN
-	clean       bool
+	Holder      millstream.NodeID
+	Incarnation int64
+	Identity    string
+	Position    millstream.LSN
+	Clean       bool
 }
 
 func newModel() *model {
 	return &model{state: modelState{
-		system: "1", incarnations: map[millstream.NodeID]int64{}, wals: map[millstream.WALID]modelWAL{}, streams: map[millstream.StreamKey]store.Stream{},
-		segments: map[millstream.SegmentID]millstream.Segment{}, ranges: map[string]string{}, pins: map[string]store.Pin{}, metadata: map[string]millstream.Metadata{},
+		System: "1", Incarnations: map[millstream.NodeID]int64{}, Wals: map[millstream.WALID]modelWAL{}, Streams: map[millstream.StreamKey]store.Stream{},
+		Segments: map[millstream.SegmentID]millstream.Segment{}, Ranges: map[string]string{}, Pins: map[string]store.Pin{}, Metadata: map[string]millstream.Metadata{},
 	}}
 }
 
 func (s modelState) clone() modelState {
-	s.incarnations, s.wals, s.streams = maps.Clone(s.incarnations), maps.Clone(s.wals), maps.Clone(s.streams)
-	s.segments, s.ranges, s.pins = maps.Clone(s.segments), maps.Clone(s.ranges), maps.Clone(s.pins)
+	s.Incarnations, s.Wals, s.Streams = maps.Clone(s.Incarnations), maps.Clone(s.Wals), maps.Clone(s.Streams)
+	s.Segments, s.Ranges, s.Pins = maps.Clone(s.Segments), maps.Clone(s.Ranges), maps.Clone(s.Pins)
 	return s
 }
 
@@ -72,11 +73,11 @@ func (m *model) save() modelState {
 func (m *model) failover(old modelState) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	n := m.state.system
+	n := m.state.System
 	m.state = old.clone()
-	m.state.system = n + "'"
-	for k, v := range m.state.streams { // in this model streams survive: their loss is not what is tested
-		m.state.streams[k] = v
+	m.state.System = n + "'"
+	for k, v := range m.state.Streams { // in this model streams survive: their loss is not what is tested
+		m.state.Streams[k] = v
 	}
 }
 
@@ -89,23 +90,24 @@ func (m *model) setDown(v bool) {
 func (m *model) start(n millstream.NodeID, atLeast int64) int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.state.incarnations[n] = max(m.state.incarnations[n]+1, atLeast+1)
-	return m.state.incarnations[n]
+	m.state.Incarnations[n] = max(m.state.Incarnations[n]+1, atLeast+1)
+	m.keep()
+	return m.state.Incarnations[n]
 }
 
 func (m *model) beat(n millstream.NodeID, incarnation int64) store.Beat {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	b := store.Beat{SystemID: m.state.system, Positions: map[millstream.WALID]millstream.LSN{}}
-	b.Fenced, b.Forgotten = m.state.incarnations[n] > incarnation, m.state.incarnations[n] < incarnation
-	for id, w := range m.state.wals {
-		b.Positions[id] = w.position
+	b := store.Beat{SystemID: m.state.System, Positions: map[millstream.WALID]millstream.LSN{}}
+	b.Fenced, b.Forgotten = m.state.Incarnations[n] > incarnation, m.state.Incarnations[n] < incarnation
+	for id, w := range m.state.Wals {
+		b.Positions[id] = w.Position
 	}
 	return b
 }
 
 func (m *model) fence(n millstream.NodeID, incarnation int64) error {
-	switch have := m.state.incarnations[n]; {
+	switch have := m.state.Incarnations[n]; {
 	case m.noFence:
 		return nil
 	case have > incarnation:
@@ -122,10 +124,11 @@ func (m *model) EnsureStream(_ context.Context, k millstream.StreamKey) (store.S
 	if m.down {
 		return store.Stream{}, errDown
 	}
-	s, ok := m.state.streams[k]
+	s, ok := m.state.Streams[k]
 	if !ok {
 		s = store.Stream{ID: millstream.StreamID(uuid.NewString()), Key: k}
-		m.state.streams[k] = s
+		m.state.Streams[k] = s
+		m.keep()
 	}
 	return s, nil
 }
@@ -136,7 +139,7 @@ func (m *model) RegisterFields(_ context.Context, id millstream.StreamID, fields
 	if m.down {
 		return millstream.Schema{}, errDown
 	}
-	for k, s := range m.state.streams {
+	for k, s := range m.state.Streams {
 		if s.ID != id {
 			continue
 		}
@@ -149,7 +152,8 @@ func (m *model) RegisterFields(_ context.Context, id millstream.StreamID, fields
 			}
 		}
 		s.Schema = millstream.Schema{Version: s.Schema.Version + 1, Fields: fs}
-		m.state.streams[k] = s
+		m.state.Streams[k] = s
+		m.keep()
 		return s.Schema, nil
 	}
 	return millstream.Schema{}, millstream.Errorf(millstream.NotFound, "no stream %s", id)
@@ -159,7 +163,7 @@ func (m *model) UpsertMetadata(_ context.Context, _ millstream.OrgID, ms []mills
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, x := range ms {
-		m.state.metadata[x.Name] = x
+		m.state.Metadata[x.Name] = x
 	}
 	return nil
 }
@@ -170,9 +174,9 @@ func (m *model) Restore(_ context.Context, t store.WALTake) error {
 	if m.down {
 		return errDown
 	}
-	m.state.incarnations[t.Node] = max(m.state.incarnations[t.Node], t.Incarnation)
-	if _, ok := m.state.wals[t.ID]; !ok {
-		m.state.wals[t.ID] = modelWAL{holder: t.Node, incarnation: t.Incarnation, identity: t.Identity}
+	m.state.Incarnations[t.Node] = max(m.state.Incarnations[t.Node], t.Incarnation)
+	if _, ok := m.state.Wals[t.ID]; !ok {
+		m.state.Wals[t.ID] = modelWAL{Holder: t.Node, Incarnation: t.Incarnation, Identity: t.Identity}
 	}
 	return nil
 }
@@ -186,21 +190,22 @@ func (m *model) TakeWAL(_ context.Context, t store.WALTake) (millstream.LSN, err
 	if err := m.fence(t.Node, t.Incarnation); err != nil {
 		return 0, err
 	}
-	w, ok := m.state.wals[t.ID]
+	w, ok := m.state.Wals[t.ID]
 	if !ok && t.First <= 1 {
-		w, ok = modelWAL{identity: t.Identity}, true
+		w, ok = modelWAL{Identity: t.Identity}, true
 	}
 	switch {
-	case !ok, t.Last > w.position && t.First > w.position+1:
+	case !ok, t.Last > w.Position && t.First > w.Position+1:
 		return 0, millstream.Wrap(millstream.Conflict, store.ErrMissing, "frames of the WAL are missing")
-	case w.identity != t.Identity:
+	case w.Identity != t.Identity:
 		return 0, millstream.Wrap(millstream.Conflict, store.ErrIdentity, "another directory")
-	case t.Last < w.position:
+	case t.Last < w.Position:
 		return 0, millstream.Wrap(millstream.Conflict, store.ErrShort, "the WAL ends below its position")
 	}
-	w.holder, w.incarnation, w.clean = t.Node, t.Incarnation, false
-	m.state.wals[t.ID] = w
-	return w.position, nil
+	w.Holder, w.Incarnation, w.Clean = t.Node, t.Incarnation, false
+	m.state.Wals[t.ID] = w
+	m.keep()
+	return w.Position, nil
 }
 
 func (m *model) Publish(_ context.Context, f millstream.Flush) (store.Outcome, millstream.LSN, error) {
@@ -215,6 +220,7 @@ func (m *model) Publish(_ context.Context, f millstream.Flush) (store.Outcome, m
 		return 0, 0, errDown
 	}
 	o, at, err := m.publish(f)
+	m.keep()
 	if err == nil && m.losePublish > 0 {
 		m.losePublish--
 		return 0, 0, errDown
@@ -241,24 +247,24 @@ func (m *model) publish(f millstream.Flush) (store.Outcome, millstream.LSN, erro
 	if err := m.fence(f.Node, f.Incarnation); err != nil {
 		return 0, 0, err
 	}
-	w, ok := m.state.wals[f.WAL]
+	w, ok := m.state.Wals[f.WAL]
 	switch {
 	case !ok:
 		return 0, 0, millstream.Wrap(millstream.Conflict, store.ErrNoWAL, "no WAL")
-	case !m.noFence && (w.holder != f.Node || w.incarnation != f.Incarnation):
+	case !m.noFence && (w.Holder != f.Node || w.Incarnation != f.Incarnation):
 		return 0, 0, millstream.Wrap(millstream.Conflict, store.ErrFenced, "fenced")
-	case w.position < f.From:
-		return store.Behind, w.position, nil
-	case w.position > f.From || f.From == f.To:
+	case w.Position < f.From:
+		return store.Behind, w.Position, nil
+	case w.Position > f.From || f.From == f.To:
 		return m.compare(w, f)
 	}
-	w.position, w.clean = f.To, f.Clean
-	m.state.wals[f.WAL] = w
-	m.state.ranges[rangeKey(f)] = f.Checksum
+	w.Position, w.Clean = f.To, f.Clean
+	m.state.Wals[f.WAL] = w
+	m.state.Ranges[rangeKey(f)] = f.Checksum
 	for _, s := range f.Segments {
-		for _, st := range m.state.streams {
+		for _, st := range m.state.Streams {
 			if st.ID == s.Stream {
-				m.state.segments[s.ID] = s
+				m.state.Segments[s.ID] = s
 			}
 		}
 	}
@@ -266,16 +272,16 @@ func (m *model) publish(f millstream.Flush) (store.Outcome, millstream.LSN, erro
 }
 
 func (m *model) compare(w modelWAL, f millstream.Flush) (store.Outcome, millstream.LSN, error) {
-	if w.position < f.To {
-		return 0, 0, millstream.Wrap(millstream.Conflict, store.ErrGap, "the position %d lies inside (%d, %d]", w.position, f.From, f.To)
+	if w.Position < f.To {
+		return 0, 0, millstream.Wrap(millstream.Conflict, store.ErrGap, "the position %d lies inside (%d, %d]", w.Position, f.From, f.To)
 	}
-	if f.From < f.To && m.state.ranges[rangeKey(f)] != f.Checksum {
+	if f.From < f.To && m.state.Ranges[rangeKey(f)] != f.Checksum {
 		return 0, 0, millstream.Wrap(millstream.Conflict, store.ErrMismatch, "another content")
 	}
-	if w.clean = f.Clean && f.To == w.position; w.clean {
-		m.state.wals[f.WAL] = w
+	if w.Clean = f.Clean && f.To == w.Position; w.Clean {
+		m.state.Wals[f.WAL] = w
 	}
-	return store.Already, w.position, nil
+	return store.Already, w.Position, nil
 }
 
 func (m *model) Pin(_ context.Context, pins []store.Pin) ([]store.Pin, error) {
@@ -286,15 +292,15 @@ func (m *model) Pin(_ context.Context, pins []store.Pin) ([]store.Pin, error) {
 	}
 	out := make([]store.Pin, len(pins))
 	for i, p := range pins {
-		if old, ok := m.state.pins[string(p.Org)+p.Key]; ok && old.BodyHash != p.BodyHash {
+		if old, ok := m.state.Pins[string(p.Org)+p.Key]; ok && old.BodyHash != p.BodyHash {
 			return nil, millstream.Errorf(millstream.Conflict, "the key was used for another body")
 		}
-		m.state.pins[string(p.Org)+p.Key] = p
+		m.state.Pins[string(p.Org)+p.Key] = p
 		k := string(p.Org) + p.Key + "\x00" + string(p.Part)
-		if _, ok := m.state.pins[k]; !ok {
-			m.state.pins[k] = p
+		if _, ok := m.state.Pins[k]; !ok {
+			m.state.Pins[k] = p
 		}
-		out[i] = m.state.pins[k]
+		out[i] = m.state.Pins[k]
 	}
 	return out, nil
 }
@@ -303,14 +309,14 @@ func (m *model) Pin(_ context.Context, pins []store.Pin) ([]store.Pin, error) {
 func (m *model) snapshot(stream millstream.StreamID) (segments []millstream.Segment, positions map[millstream.WALID]millstream.LSN) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, s := range m.state.segments {
+	for _, s := range m.state.Segments {
 		if s.Stream == stream {
 			segments = append(segments, s)
 		}
 	}
 	positions = map[millstream.WALID]millstream.LSN{}
-	for id, w := range m.state.wals {
-		positions[id] = w.position
+	for id, w := range m.state.Wals {
+		positions[id] = w.Position
 	}
 	return segments, positions
 }
@@ -318,7 +324,7 @@ func (m *model) snapshot(stream millstream.StreamID) (segments []millstream.Segm
 func (m *model) deleteStream(id millstream.StreamID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	maps.DeleteFunc(m.state.streams, func(_ millstream.StreamKey, s store.Stream) bool { return s.ID == id })
+	maps.DeleteFunc(m.state.Streams, func(_ millstream.StreamKey, s store.Stream) bool { return s.ID == id })
 }
 
 // mortal is a model as one process sees it: after its death nothing it says arrives.

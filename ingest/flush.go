@@ -227,6 +227,7 @@ func (w *Writer) flushRange(ctx context.Context, r *bufferRange) error {
 	if err := w.publish(ctx, r); err != nil {
 		return err
 	}
+	w.step("published")
 	w.metrics.flushes.Inc()
 	w.metrics.flushSeconds.Observe(time.Since(began).Seconds())
 	return nil
@@ -434,7 +435,12 @@ func (w *Writer) retire() error {
 	w.mu.RLock()
 	position := w.position
 	w.mu.RUnlock()
-	return w.wal.Retire(position, w.cfg.Now().Add(-walGrace))
+	w.step("retire")
+	before := w.cfg.Now().Add(-w.logGrace)
+	if w.mutant.retireEarly {
+		position, before = w.wal.Last(), w.cfg.Now()
+	}
+	return w.wal.Retire(position, before)
 }
 
 // step calls the test hook.

@@ -29,6 +29,8 @@ type site struct {
 	bucket blob.Bucket
 	change func(*WriterConfig)
 	mutant mutant
+	grace  time.Duration
+	adjust func(*Writer)
 
 	w           *Writer
 	catalog     *mortal
@@ -38,7 +40,7 @@ type site struct {
 }
 
 func newSite(t testing.TB) *site {
-	s := &site{t: t, dir: t.TempDir(), model: newModel(), bucket: blob.NewMemory(), change: func(*WriterConfig) {}}
+	s := &site{t: t, dir: t.TempDir(), model: newModel(), bucket: blob.NewMemory(), change: func(*WriterConfig) {}, adjust: func(*Writer) {}, grace: bufferGrace}
 	t.Cleanup(func() {
 		if s.w != nil {
 			s.kill()
@@ -67,7 +69,8 @@ func (s *site) tryStart() (*Writer, error) {
 	}
 	s.change(&cfg)
 	s.w = NewWriter(cfg)
-	s.w.mutant = s.mutant
+	s.w.mutant, s.w.grace = s.mutant, s.grace
+	s.adjust(s.w)
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel, s.stopped = cancel, make(chan error, 1)
 	ready := make(chan struct{})

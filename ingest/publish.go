@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -41,7 +40,7 @@ func (w *Writer) put(ctx context.Context, o *object) error {
 	var err error
 	for try := range uploadTries {
 		if try > 0 {
-			if werr := sleep(ctx, 50*time.Millisecond<<try); werr != nil {
+			if werr := sleep(ctx, 10*time.Millisecond<<try); werr != nil {
 				return werr
 			}
 		}
@@ -336,28 +335,35 @@ type marker struct {
 	Identity    string            `json:"identity"`
 }
 
-// mark writes this WAL's marker. It must be there before the first acknowledgement.
+// mark writes this start's marker, which must be there before the first acknowledgement, and removes those of earlier starts. A marker's key ends in its
+// incarnation, so that it is written once and never changed.
 func (w *Writer) mark(ctx context.Context) error {
 	body, err := json.Marshal(marker{w.id, w.cfg.Node, w.incarnation, w.cfg.Addr, w.dir.Identity})
 	if err != nil {
 		return err
 	}
-	key := markerPrefix + string(w.id)
-	etag := ""
-	info, err := w.cfg.Bucket.Stat(ctx, key)
-	switch {
-	case err == nil:
-		etag = info.ETag
-	case millstream.KindOf(err) != millstream.NotFound:
+	own := w.markerKey(w.incarnation)
+	err = w.cfg.Bucket.Put(ctx, own, bytes.NewReader(body), int64(len(body)))
+	if err != nil && millstream.KindOf(err) != millstream.Conflict { // there already: the answer to an earlier try was lost
 		return err
 	}
-	if _, err = w.cfg.Bucket.Swap(ctx, key, body, etag); millstream.KindOf(err) == millstream.Conflict {
-		if old, rerr := w.readMarker(ctx, key); rerr == nil && old.Incarnation >= w.incarnation { // our own, whose answer was lost, or a newer start's
-			return nil
+	var old []string
+	for info, err := range w.cfg.Bucket.List(ctx, markerPrefix+string(w.id)+"/") {
+		if err != nil {
+			return err
 		}
-		return millstream.Wrap(millstream.Unavailable, err, "the marker of WAL %s changed meanwhile", w.id)
+		if m, err := w.readMarker(ctx, info.Key); err == nil && m.Incarnation < w.incarnation {
+			old = append(old, info.Key)
+		}
 	}
-	return err
+	if len(old) == 0 {
+		return nil
+	}
+	return w.cfg.Bucket.Delete(ctx, old...)
+}
+
+func (w *Writer) markerKey(incarnation int64) string {
+	return fmt.Sprintf("%s%s/%d", markerPrefix, w.id, incarnation)
 }
 
 func (w *Writer) readMarker(ctx context.Context, key string) (store.WALTake, error) {
@@ -366,12 +372,12 @@ func (w *Writer) readMarker(ctx context.Context, key string) (store.WALTake, err
 		return store.WALTake{}, err
 	}
 	defer rc.Close()
-	var body bytes.Buffer
-	if _, err := io.Copy(&body, io.LimitReader(rc, 64<<10)); err != nil {
+	body, err := io.ReadAll(io.LimitReader(rc, 64<<10))
+	if err != nil {
 		return store.WALTake{}, err
 	}
 	var m marker
-	if err := json.Unmarshal(body.Bytes(), &m); err != nil || string(m.WAL) != strings.TrimPrefix(key, markerPrefix) {
+	if err := json.Unmarshal(body, &m); err != nil {
 		return store.WALTake{}, fmt.Errorf("%s is not a WAL marker: %w", key, err)
 	}
 	return store.WALTake{ID: m.WAL, Node: m.Node, Incarnation: m.Incarnation, Addr: m.Addr, Identity: m.Identity}, nil

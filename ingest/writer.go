@@ -149,6 +149,7 @@ type Writer struct {
 	attempt  atomic.Int64      // of uploads, part of the object keys
 	hook     func(step string) // for tests: called between the steps of a flush
 	grace    time.Duration     // see bufferGrace; tests shorten it
+	logGrace time.Duration     // see walGrace; likewise
 }
 
 // mutant switches single protections off, to show that the tests notice.
@@ -162,7 +163,7 @@ func NewWriter(cfg WriterConfig) *Writer {
 	w := &Writer{
 		cfg: cfg, log: cfg.Log.With("component", "intake"), metrics: newInstruments(cfg.Registerer),
 		streams: newStreams(cfg.Catalog, cfg.MaxFields, cfg.Now), ids: newDedupe(), room: newRoom(cfg.BufferSize, cfg.BufferTotal),
-		holds: map[*hold]uint64{}, grace: bufferGrace, kick: make(chan struct{}, 1), seals: make(chan *sealJob, 1024),
+		holds: map[*hold]uint64{}, grace: bufferGrace, logGrace: walGrace, kick: make(chan struct{}, 1), seals: make(chan *sealJob, 1024),
 	}
 	w.tails.subs = map[millstream.StreamID]map[*tail]struct{}{}
 	w.cfg.WAL.Log, w.cfg.WAL.Registerer, w.cfg.WAL.Now = cfg.Log, cfg.Registerer, cfg.Now

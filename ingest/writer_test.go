@@ -44,8 +44,8 @@ func TestRowsAreVisibleAtOnceAfterAFlushAndAfterARestart(t *testing.T) {
 	if err := s.stop(); err != nil {
 		t.Fatal(err)
 	}
-	for _, w := range s.model.state.wals {
-		if !w.clean || w.position != 43 {
+	for _, w := range s.model.state.Wals {
+		if !w.Clean || w.Position != 43 {
 			t.Errorf("after a stop: %+v", w)
 		}
 	}
@@ -110,7 +110,7 @@ func TestMetrics(t *testing.T) {
 	only := sampleBatch(0, 0) // a description without samples makes no segment, and stops nothing
 	s.append(only)
 	s.flush()
-	if s.model.state.metadata["up"].Type != "gauge" {
+	if s.model.state.Metadata["up"].Type != "gauge" {
 		t.Error("the metadata did not reach the catalog")
 	}
 }
@@ -448,9 +448,9 @@ func TestCopiedDirectoryIsRefused(t *testing.T) {
 	s.start()
 	s.append(rows("app", 0, 1))
 	s.stop()
-	for id, w := range s.model.state.wals {
-		w.identity = "another"
-		s.model.state.wals[id] = w
+	for id, w := range s.model.state.Wals {
+		w.Identity = "another"
+		s.model.state.Wals[id] = w
 	}
 	if _, err := s.tryStart(); !errors.Is(err, store.ErrIdentity) {
 		t.Errorf("%v", err)
@@ -460,14 +460,20 @@ func TestCopiedDirectoryIsRefused(t *testing.T) {
 func TestMarkerIsThereBeforeTheFirstAcknowledgement(t *testing.T) {
 	s := newSite(t)
 	s.start()
-	take, err := s.w.readMarker(context.Background(), markerPrefix+string(s.w.WAL()))
-	if err != nil || take.Incarnation != s.incarnation || take.Node != "node" {
-		t.Fatalf("%+v, %v", take, err)
+	for range 2 {
+		take, err := s.w.readMarker(context.Background(), s.w.markerKey(s.incarnation))
+		if err != nil || take.Incarnation != s.incarnation || take.Node != "node" || take.ID != s.w.WAL() {
+			t.Fatalf("%+v, %v", take, err)
+		}
+		s.kill()
+		s.start()
 	}
-	s.kill()
-	s.start()
-	if take, _ = s.w.readMarker(context.Background(), markerPrefix+string(s.w.WAL())); take.Incarnation != s.incarnation {
-		t.Errorf("the marker is not renewed: %+v", take)
+	markers := 0
+	for range s.bucket.List(context.Background(), markerPrefix) {
+		markers++
+	}
+	if markers != 1 {
+		t.Errorf("%d markers: those of earlier starts must go", markers)
 	}
 }
 
@@ -493,11 +499,11 @@ func TestDeletedStream(t *testing.T) {
 func TestDatabaseWentBack(t *testing.T) {
 	for _, held := range []bool{true, false} { // published ranges that are still buffered, or gone
 		s := newSite(t)
-		s.start()
-		s.w.grace = 0
+		s.grace = 0
 		if held {
-			s.w.grace = time.Hour
+			s.grace = time.Hour
 		}
+		s.start()
 		id := s.stream("app")
 		s.append(rows("app", 0, 10))
 		s.flush()
@@ -533,7 +539,7 @@ func TestIdleWriterNoticesThatThePositionIsBehind(t *testing.T) {
 	s.flush()
 	s.w.Beat(s.model.beat("node", s.incarnation))
 	s.model.failover(old)
-	s.model.state.system = "1" // the history looks the same: only the position tells
+	s.model.state.System = "1" // the history looks the same: only the position tells
 	s.w.Beat(s.model.beat("node", s.incarnation))
 	waitFor(t, "the rows to be published again", func() bool {
 		segments, _ := s.model.snapshot(id)
@@ -548,9 +554,9 @@ func TestForgottenWALIsRestored(t *testing.T) {
 	s.start()
 	s.append(rows("app", 0, 10))
 	id := s.stream("app")
-	streams := s.model.save().streams
+	streams := s.model.save().Streams
 	s.flush()
-	empty.streams = streams
+	empty.Streams = streams
 	s.model.failover(empty) // it knows neither the node's incarnation nor the WAL
 	s.w.Beat(s.model.beat("node", s.incarnation))
 	s.flush()
@@ -562,8 +568,8 @@ func TestForgottenWALIsRestored(t *testing.T) {
 
 func TestStaleAndNotReady(t *testing.T) {
 	s := newSite(t)
+	s.grace = 0
 	s.start()
-	s.w.grace = 0
 	id := s.stream("app")
 	s.append(rows("app", 0, 10))
 	release := s.w.Hold()
