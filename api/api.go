@@ -34,6 +34,8 @@ type API struct {
 	Queries  runningQueries // *query.Engine
 	Metrics  metricReader   // *query.Engine
 	Metadata metadataReader // *store.Store
+	Explore  explorer       // *query.Engine
+	Traces   tracer         // *query.Engine
 	PromQL   *promql.API
 	Limiter  limiter // per organization and rate class; nil: no limits
 	Checks   []Check // what readyz asks
@@ -44,12 +46,13 @@ type API struct {
 	Gatherer   prometheus.Gatherer // behind /metrics
 	Now        func() time.Time
 
+	Node           string         // this node's id
 	BasePath       string         // path prefix of everything, such as /millstream
 	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed
 	Version        string
 
 	metrics *metrics
-	ready   readiness
+	ready   *readiness
 	spec    []byte // the OpenAPI document
 }
 
@@ -63,7 +66,8 @@ func (a *API) routes() []route {
 	var all []route
 	for _, noun := range []func() []route{
 		a.healthRoutes, a.authRoutes, a.tokenRoutes, a.organizationRoutes, a.userRoutes, a.auditRoutes, a.streamRoutes, a.clusterRoutes, a.openapiRoutes,
-		a.jsonRoutes, a.otlpRoutes, a.prometheusWriteRoutes, a.queryRoutes, a.promRoutes,
+		a.jsonRoutes, a.otlpRoutes, a.prometheusWriteRoutes, a.elasticRoutes, a.lokiRoutes,
+		a.queryRoutes, a.promRoutes, a.exploreRoutes, a.traceRoutes,
 	} {
 		all = append(all, noun()...)
 	}
@@ -77,7 +81,7 @@ func (a *API) Handler() (http.Handler, error) { return a.build(a.routes()) }
 func (a *API) HealthHandler() (http.Handler, error) { return a.build(a.healthRoutes()) }
 
 func (a *API) build(routes []route) (http.Handler, error) {
-	a.metrics = newMetrics(a.Registerer)
+	a.metrics, a.ready = newMetrics(a.Registerer), &readiness{}
 	mux, err := a.mux(routes)
 	if err != nil {
 		return nil, err

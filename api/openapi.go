@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"path"
 	"reflect"
 	"regexp"
 	"strconv"
@@ -45,11 +46,11 @@ func openapi(routes []route, base, version string) ([]byte, error) {
 	paths := object{}
 	for i := range routes {
 		rt := &routes[i]
-		path := plainPattern(rt.path)
-		item, _ := paths[path].(object)
+		pattern := plainPattern(rt.path)
+		item, _ := paths[pattern].(object)
 		if item == nil {
 			item = object{}
-			paths[path] = item
+			paths[pattern] = item
 		}
 		method := strings.ToLower(rt.method)
 		if _, twice := item[method]; twice {
@@ -79,8 +80,8 @@ func openapi(routes []route, base, version string) ([]byte, error) {
 var patternParam = regexp.MustCompile(`\{([a-z_]+)(?::[^}]*)?\}`)
 
 // plainPattern is a route's path with its parameters as OpenAPI writes them. A trailing wildcard becomes the parameter "rest".
-func plainPattern(path string) string {
-	return strings.Replace(patternParam.ReplaceAllString(path, "{$1}"), "*", "{rest}", 1)
+func plainPattern(pattern string) string {
+	return strings.Replace(patternParam.ReplaceAllString(pattern, "{$1}"), "*", "{rest}", 1)
 }
 
 func (s *schemas) operation(rt *route) object {
@@ -149,8 +150,8 @@ func (s *schemas) responses(rt *route) object {
 }
 
 // tagOf groups operations by noun.
-func tagOf(path string) string {
-	noun, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(path, v1), "/"), "/")
+func tagOf(pattern string) string {
+	noun, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(pattern, v1), "/"), "/")
 	return strings.TrimSuffix(noun, ".json")
 }
 
@@ -233,11 +234,15 @@ func (s *schemas) structure(t reflect.Type) object {
 	return ref
 }
 
-// schemaName is a type's name in the document: userView becomes User, errorBody Error.
+// schemaName is a type's name in the document: userView becomes User, loginBody LoginRequest, errorBody Error; a type of another package has that package's name before it.
 func schemaName(t reflect.Type) string {
 	n := t.Name()
-	for _, suffix := range []string{"View", "Body"} {
-		n = strings.TrimSuffix(n, suffix)
+	if pkg := path.Base(t.PkgPath()); pkg != "api" {
+		return strings.ToUpper(pkg[:1]) + pkg[1:] + n
 	}
+	if n = strings.TrimSuffix(n, "View"); n != "errorBody" && strings.HasSuffix(n, "Body") {
+		n = strings.TrimSuffix(n, "Body") + "Request"
+	}
+	n = strings.TrimSuffix(n, "Body")
 	return strings.ToUpper(n[:1]) + n[1:]
 }
