@@ -137,6 +137,13 @@ func (r *runScan) pruneTexts(c *column, all []literal) (uint64, error) {
 			continue
 		}
 		words := l.wholeTokens(nil)
+		if len(words) == 0 {
+			blocks, err := r.lookupPart(c, l.fragment())
+			if err != nil {
+				return 0, err
+			}
+			may &= blocks
+		}
 		for _, w := range words {
 			blocks, _, err := r.lookup(c, w)
 			if err != nil {

@@ -3,6 +3,7 @@ package segment
 import (
 	"encoding/binary"
 	"sort"
+	"strings"
 )
 
 // tokenDirectory is the directory of a column's token dictionary, parsed.
@@ -76,6 +77,41 @@ func (r *runScan) lookup(c *column, token string) (blocks, full uint64, err erro
 		}
 	}
 	return 0, 0, e.err()
+}
+
+// minFragment is the least length of a piece of a token for which reading the whole dictionary is likely to pay.
+const minFragment = 3
+
+// lookupPart gives the blocks in which a token stands that contains the fragment, by reading the whole dictionary: dear, but far cheaper than all texts.
+func (r *runScan) lookupPart(c *column, fragment string) (uint64, error) {
+	all := allBlocks(r.info.blocks())
+	if len(fragment) < minFragment || all == 1 {
+		return all, nil
+	}
+	t, err := r.directory(c)
+	if err != nil {
+		return 0, err
+	}
+	found := t.long // what stands beyond the end of a cut token is not in the dictionary
+	for i := range t.blocks {
+		p, err := r.tokenBlock(&t.blocks[i])
+		if err != nil {
+			return 0, err
+		}
+		e := tokenEntries{p: p}
+		for e.next() {
+			if e.blocks&^found != 0 && strings.Contains(text(e.token), fragment) {
+				found |= e.blocks
+			}
+		}
+		if err := e.err(); err != nil {
+			return 0, err
+		}
+		if found == all {
+			break
+		}
+	}
+	return found, nil
 }
 
 func (r *runScan) tokenBlock(b *tokenDirBlock) ([]byte, error) {

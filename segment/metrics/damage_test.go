@@ -115,11 +115,35 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// FuzzOpen feeds any index to a reader.
-func FuzzOpen(f *testing.F) {
+// FuzzIndex feeds any bytes to the parsers of the index, past its checksums.
+func FuzzIndex(f *testing.F) {
 	data, index, _ := testSegment(f, 1)
-	f.Add(index)
-	f.Fuzz(func(_ *testing.T, index []byte) { _, _ = readEverything(data, index) })
+	r, err := Open(bytes.NewReader(data), int64(len(data)), bytes.NewReader(index), int64(len(index)))
+	if err != nil {
+		f.Fatal(err)
+	}
+	for i := range r.blocks {
+		b, err := r.block(i)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b[:min(len(b), 2000)], 7)
+	}
+	f.Fuzz(func(_ *testing.T, b []byte, n int) {
+		if n < 0 {
+			return
+		}
+		_, _ = parseNames(b, n)
+		_, _ = parsePages(b, int64(n))
+		_, _ = parseLabels(b)
+		_, _ = parsePageHeader(b)
+		_ = (&Reader{}).parseDirectory(b, int64(n))
+		_, _ = decodeExemplars(&Chunk{Count: n, Data: b})
+		m := compile(everything)
+		_ = eachSeries(b, &nameEntry{series: n, rows: int64(n)}, &m, everything, false, func(*nameEntry, string, []rowRef) {})
+		p := pageBuffer{raw: b}
+		_ = p.take([]rowRef{{row: 0}, {row: int64(n)}}, 0, int64(n)+1)
+	})
 }
 
 // FuzzChunk feeds any bytes to the decoder of packed floats.
