@@ -1,9 +1,13 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/millstream/millstream"
@@ -30,68 +34,139 @@ type WALState struct {
 }
 
 // Snapshot reads the streams, their live segments that overlap r, and the WAL registry in one statement. A key with an empty name stands for all streams of its
-// signal; streams that do not exist are not in the answer. The organization of the keys is ignored: org counts.
+// signal; streams that do not exist are not in the answer. org counts, not the organization of the keys. Schemas are shared between snapshots: do not change them.
 func (s *Store) Snapshot(ctx context.Context, org millstream.OrgID, keys []millstream.StreamKey, r millstream.TimeRange) (Snapshot, error) {
 	p := db.SnapshotParams{OrgID: string(org), StartTime: r.Start, EndTime: r.End, Signals: make([]int16, len(keys)), Names: make([]string, len(keys))}
 	for i, k := range keys {
 		p.Signals[i], p.Names[i] = int16(k.Signal), k.Name
 	}
-	row, err := read(ctx, func(ctx context.Context) (db.SnapshotRow, error) { return s.q.Snapshot(ctx, p) })
+	known := s.schemas.known(org, keys)
+	for id, schema := range known {
+		p.KnownIds, p.KnownVersions = append(p.KnownIds, string(id)), append(p.KnownVersions, schema.Version)
+	}
+	rows, err := read(ctx, func(ctx context.Context) ([]db.SnapshotRow, error) { return s.q.Snapshot(ctx, p) })
 	if err != nil {
 		return Snapshot{}, fail(err, "take a snapshot of the catalog")
 	}
-	out := Snapshot{At: row.At, Segments: snapshotSegments(org, &row), WALs: snapshotWALs(&row)}
-	if out.Streams, err = snapshotStreams(org, &row); err != nil {
-		return Snapshot{}, err
+	out := Snapshot{Segments: make([]millstream.Segment, 0, len(rows))}
+	for i := range rows {
+		if err := out.add(&rows[i], org, known); err != nil {
+			return Snapshot{}, fmt.Errorf("read a row of the catalog's snapshot: %w", err)
+		}
 	}
+	slices.SortFunc(out.Segments, func(a, b millstream.Segment) int {
+		return cmp.Or(strings.Compare(string(a.Stream), string(b.Stream)), cmp.Compare(a.MinTime, b.MinTime), strings.Compare(string(a.ID), string(b.ID)))
+	})
+	s.schemas.remember(out.Streams)
 	return out, nil
 }
 
-func snapshotStreams(org millstream.OrgID, r *db.SnapshotRow) ([]Stream, error) {
-	out := make([]Stream, len(r.StreamIds))
-	for i := range out {
-		fields, err := decodeFields([]byte(r.StreamFields[i]))
-		if err != nil {
-			return nil, err
-		}
-		var indexed []string
-		if err := json.Unmarshal([]byte(r.StreamIndexed[i]), &indexed); err != nil {
-			return nil, fmt.Errorf("read the indexed fields of stream %s: %w", r.StreamIds[i], err)
-		}
-		out[i] = Stream{
-			ID:     millstream.StreamID(r.StreamIds[i]),
-			Key:    millstream.StreamKey{Org: org, Signal: millstream.Signal(r.StreamSignals[i]), Name: r.StreamNames[i]},
-			Schema: millstream.Schema{Version: r.StreamVersions[i], Fields: fields}, RetentionDays: int(r.StreamRetentions[i]), WriteMode: r.StreamModes[i],
-			IndexedFields: unescapeAll(indexed), MaxFields: int(r.StreamMaxima[i]), CreatedAt: r.StreamCreated[i],
-		}
+// Kinds of a snapshot's rows.
+const (
+	clockRow = iota
+	streamRow
+	walRow
+)
+
+func (s *Snapshot) add(r *db.SnapshotRow, org millstream.OrgID, known map[millstream.StreamID]millstream.Schema) error {
+	switch r.Kind {
+	case clockRow:
+		clock := struct{ At time.Time }{}
+		err := json.Unmarshal([]byte(r.Doc), &clock)
+		s.At = clock.At
+		return err
+	case streamRow:
+		st, err := snapshotStream(r.Doc, org, known)
+		s.Streams = append(s.Streams, st)
+		return err
+	case walRow:
+		w, err := snapshotWAL(r.Doc)
+		s.WALs = append(s.WALs, w)
+		return err
 	}
-	return out, nil
+	s.Segments = append(s.Segments, segmentOf(db.Segment{
+		ID: r.ID, OrgID: string(org), StreamID: r.StreamID, Signal: r.Signal, MinTime: r.MinTime, MaxTime: r.MaxTime, RowCount: r.RowCount, Level: r.Level, SchemaVersion: r.SchemaVersion,
+		DataKey: r.DataKey, DataOffset: r.DataOffset, DataLength: r.DataLength, DataSum: r.DataSum,
+		IndexKey: r.IndexKey, IndexOffset: r.IndexOffset, IndexLength: r.IndexLength, IndexSum: r.IndexSum, WalID: r.WalID, WalFrom: r.WalFrom, WalTo: r.WalTo,
+	}))
+	return nil
 }
 
-func snapshotSegments(org millstream.OrgID, r *db.SnapshotRow) []millstream.Segment {
-	out := make([]millstream.Segment, len(r.Ids))
-	for i := range out {
-		out[i] = millstream.Segment{
-			ID: millstream.SegmentID(r.Ids[i]), Org: org, Stream: millstream.StreamID(r.Streams[i]), Signal: millstream.Signal(r.Signals[i]),
-			MinTime: r.MinTimes[i], MaxTime: r.MaxTimes[i], Rows: r.RowCounts[i], Level: int(r.Levels[i]), SchemaVersion: r.SchemaVersions[i],
-			Data:  millstream.Extent{Key: r.DataKeys[i], Offset: r.DataOffsets[i], Length: r.DataLengths[i], Checksum: r.DataSums[i]},
-			Index: millstream.Extent{Key: r.IndexKeys[i], Offset: r.IndexOffsets[i], Length: r.IndexLengths[i], Checksum: r.IndexSums[i]},
-			WAL:   millstream.WALID(r.Wals[i]), From: millstream.LSN(r.WalFroms[i]), To: millstream.LSN(r.WalTos[i]),
+func snapshotStream(doc string, org millstream.OrgID, known map[millstream.StreamID]millstream.Schema) (Stream, error) {
+	var d struct {
+		ID, Name      string
+		Signal        int16
+		Version       int64
+		Fields        json.RawMessage // null: the schema is the known one
+		RetentionDays int             `json:"retention_days"`
+		WriteMode     string          `json:"write_mode"`
+		IndexedFields []string        `json:"indexed_fields"`
+		MaxFields     int             `json:"max_fields"`
+		CreatedAt     time.Time       `json:"created_at"`
+	}
+	if err := json.Unmarshal([]byte(doc), &d); err != nil {
+		return Stream{}, err
+	}
+	st := Stream{
+		ID: millstream.StreamID(d.ID), Key: millstream.StreamKey{Org: org, Signal: millstream.Signal(d.Signal), Name: d.Name},
+		RetentionDays: d.RetentionDays, WriteMode: d.WriteMode, IndexedFields: unescapeAll(d.IndexedFields), MaxFields: d.MaxFields, CreatedAt: d.CreatedAt.UTC(),
+	}
+	if string(d.Fields) == "null" {
+		st.Schema = known[st.ID]
+		return st, nil
+	}
+	fields, err := decodeFields(d.Fields)
+	st.Schema = millstream.Schema{Version: d.Version, Fields: fields}
+	return st, err
+}
+
+func snapshotWAL(doc string) (WALState, error) {
+	var d struct {
+		ID, Node, Addr        string
+		Incarnation, Position int64
+		Clean                 bool
+		PublishedAt           *time.Time `json:"published_at"`
+	}
+	err := json.Unmarshal([]byte(doc), &d)
+	return WALState{
+		ID: millstream.WALID(d.ID), Node: millstream.NodeID(d.Node), Addr: d.Addr, Incarnation: d.Incarnation, Position: millstream.LSN(d.Position), Clean: d.Clean, LastPublish: deref(d.PublishedAt),
+	}, err
+}
+
+// maxSchemas bounds the cache; with the limits on fields it is some 100 MB at the very worst and a few in practice.
+const maxSchemas = 256
+
+// schemaCache remembers the schemas of streams that were queried last, so that a query neither transfers nor decodes one that has not changed. The snapshot
+// compares versions, so an entry is never stale.
+type schemaCache struct {
+	mu    sync.Mutex
+	byKey map[millstream.StreamKey]Stream
+}
+
+// known returns what is remembered of the streams of the given names.
+func (c *schemaCache) known(org millstream.OrgID, keys []millstream.StreamKey) map[millstream.StreamID]millstream.Schema {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := make(map[millstream.StreamID]millstream.Schema, len(keys))
+	for _, k := range keys {
+		k.Org = org
+		if st, ok := c.byKey[k]; ok {
+			out[st.ID] = st.Schema
 		}
 	}
 	return out
 }
 
-func snapshotWALs(r *db.SnapshotRow) []WALState {
-	out := make([]WALState, len(r.RegistryIds))
-	for i := range out {
-		out[i] = WALState{
-			ID: millstream.WALID(r.RegistryIds[i]), Node: millstream.NodeID(r.RegistryNodes[i]), Addr: r.RegistryAddrs[i],
-			Incarnation: r.RegistryIncarnations[i], Position: millstream.LSN(r.RegistryPositions[i]), Clean: r.RegistryClean[i],
-		}
-		if at := r.RegistryPublished[i]; at.Unix() != 0 {
-			out[i].LastPublish = at
-		}
+func (c *schemaCache) remember(streams []Stream) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.byKey == nil || len(c.byKey)+len(streams) > maxSchemas {
+		c.byKey = make(map[millstream.StreamKey]Stream, len(streams)) // rare: a node queries few streams at a time
 	}
-	return out
+	if len(streams) > maxSchemas {
+		return
+	}
+	for _, st := range streams {
+		c.byKey[st.Key] = st
+	}
 }

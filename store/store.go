@@ -23,9 +23,10 @@ var _ auth.Store = (*Store)(nil)
 
 // Store is a pool of connections to one database. It is safe for concurrent use.
 type Store struct {
-	pool *pgxpool.Pool
-	q    *db.Queries
-	pins pinGroup
+	pool    *pgxpool.Pool
+	q       *db.Queries
+	pins    pinGroup
+	schemas schemaCache
 }
 
 // Limits that PostgreSQL itself enforces on our sessions, so that a node that hangs never holds the locks of others.

@@ -244,7 +244,7 @@ func streamOf(r db.Stream) (Stream, error) {
 		ID:     millstream.StreamID(r.ID),
 		Key:    millstream.StreamKey{Org: millstream.OrgID(r.OrgID), Signal: millstream.Signal(r.Signal), Name: r.Name},
 		Schema: millstream.Schema{Version: r.SchemaVersion, Fields: fields}, RetentionDays: int(r.RetentionDays), WriteMode: r.WriteMode,
-		IndexedFields: unescapeAll(r.IndexedFields), MaxFields: int(r.MaxFields), CreatedAt: r.CreatedAt,
+		IndexedFields: unescapeAll(r.IndexedFields), MaxFields: int(r.MaxFields), CreatedAt: r.CreatedAt.UTC(),
 	}, err
 }
 

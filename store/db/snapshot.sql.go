@@ -7,164 +7,122 @@ package db
 
 import (
 	"context"
-	"time"
 )
 
-const snapshot = `-- name: Snapshot :one
+const snapshot = `-- name: Snapshot :many
 WITH wanted AS (
-    SELECT unnest($3::smallint[]) AS signal, unnest($4::text[]) AS name
+    SELECT unnest($1::smallint[]) AS signal, unnest($2::text[]) AS name
+), known AS (
+    SELECT unnest($3::text[])::uuid AS id, unnest($4::bigint[]) AS version
 ), st AS MATERIALIZED (
     SELECT s.id, s.org_id, s.signal, s.name, s.schema_version, s.fields, s.retention_days, s.write_mode, s.indexed_fields, s.max_fields, s.created_at FROM streams s
     WHERE s.org_id = $5::uuid AND EXISTS (SELECT 1 FROM wanted w WHERE w.signal = s.signal AND w.name IN (s.name, ''))
 )
-SELECT now()::timestamptz AS at, a.stream_ids, a.stream_signals, a.stream_names, a.stream_versions, a.stream_fields, a.stream_retentions, a.stream_modes, a.stream_indexed, a.stream_maxima, a.stream_created, b.ids, b.streams, b.signals, b.min_times, b.max_times, b.row_counts, b.levels, b.schema_versions, b.data_keys, b.data_offsets, b.data_lengths, b.data_sums, b.index_keys, b.index_offsets, b.index_lengths, b.index_sums, b.wals, b.wal_froms, b.wal_tos, c.registry_ids, c.registry_nodes, c.registry_addrs, c.registry_incarnations, c.registry_positions, c.registry_clean, c.registry_published
-FROM (
-    SELECT coalesce(array_agg(st.id), '{}')::uuid[] AS stream_ids,
-        coalesce(array_agg(st.signal), '{}')::smallint[] AS stream_signals,
-        coalesce(array_agg(st.name), '{}')::text[] AS stream_names,
-        coalesce(array_agg(st.schema_version), '{}')::bigint[] AS stream_versions,
-        coalesce(array_agg(st.fields::text), '{}')::text[] AS stream_fields,
-        coalesce(array_agg(st.retention_days), '{}')::integer[] AS stream_retentions,
-        coalesce(array_agg(st.write_mode), '{}')::text[] AS stream_modes,
-        coalesce(array_agg(array_to_json(st.indexed_fields)::text), '{}')::text[] AS stream_indexed,
-        coalesce(array_agg(st.max_fields), '{}')::integer[] AS stream_maxima,
-        coalesce(array_agg(st.created_at), '{}')::timestamptz[] AS stream_created
-    FROM st
-) a, (
-    SELECT coalesce(array_agg(g.id), '{}')::uuid[] AS ids,
-        coalesce(array_agg(g.stream_id), '{}')::uuid[] AS streams,
-        coalesce(array_agg(g.signal), '{}')::smallint[] AS signals,
-        coalesce(array_agg(g.min_time), '{}')::bigint[] AS min_times,
-        coalesce(array_agg(g.max_time), '{}')::bigint[] AS max_times,
-        coalesce(array_agg(g.row_count), '{}')::bigint[] AS row_counts,
-        coalesce(array_agg(g.level), '{}')::smallint[] AS levels,
-        coalesce(array_agg(g.schema_version), '{}')::bigint[] AS schema_versions,
-        coalesce(array_agg(g.data_key), '{}')::text[] AS data_keys,
-        coalesce(array_agg(g.data_offset), '{}')::bigint[] AS data_offsets,
-        coalesce(array_agg(g.data_length), '{}')::bigint[] AS data_lengths,
-        coalesce(array_agg(g.data_sum), '{}')::text[] AS data_sums,
-        coalesce(array_agg(g.index_key), '{}')::text[] AS index_keys,
-        coalesce(array_agg(g.index_offset), '{}')::bigint[] AS index_offsets,
-        coalesce(array_agg(g.index_length), '{}')::bigint[] AS index_lengths,
-        coalesce(array_agg(g.index_sum), '{}')::text[] AS index_sums,
-        coalesce(array_agg(coalesce(g.wal_id::text, '')), '{}')::text[] AS wals,
-        coalesce(array_agg(g.wal_from), '{}')::bigint[] AS wal_froms,
-        coalesce(array_agg(g.wal_to), '{}')::bigint[] AS wal_tos
-    FROM (
-        SELECT segments.id, segments.org_id, segments.stream_id, segments.signal, segments.min_time, segments.max_time, segments.row_count, segments.level, segments.schema_version, segments.data_key, segments.data_offset, segments.data_length, segments.data_sum, segments.index_key, segments.index_offset, segments.index_length, segments.index_sum, segments.wal_id, segments.wal_from, segments.wal_to, segments.state, segments.dead_at, segments.node_id, segments.incarnation, segments.created_at FROM segments
-        WHERE segments.stream_id = ANY (ARRAY(SELECT st.id FROM st)) AND segments.state = 'live'
-            AND segments.max_time >= $1::bigint AND segments.min_time < $2::bigint
-        ORDER BY segments.stream_id, segments.min_time, segments.id
-    ) g
-) b, (
-    SELECT coalesce(array_agg(w.id), '{}')::uuid[] AS registry_ids,
-        coalesce(array_agg(w.node_id), '{}')::text[] AS registry_nodes,
-        coalesce(array_agg(w.addr), '{}')::text[] AS registry_addrs,
-        coalesce(array_agg(w.incarnation), '{}')::bigint[] AS registry_incarnations,
-        coalesce(array_agg(w.position), '{}')::bigint[] AS registry_positions,
-        coalesce(array_agg(w.clean), '{}')::boolean[] AS registry_clean,
-        coalesce(array_agg(coalesce(w.published_at, 'epoch')), '{}')::timestamptz[] AS registry_published
-    FROM wals w WHERE w.state <> 'discarded'
-) c
+SELECT 0::smallint AS kind, json_build_object('at', now())::text AS doc,
+    '00000000-0000-0000-0000-000000000000'::uuid AS id, '00000000-0000-0000-0000-000000000000'::uuid AS stream_id, 0::smallint AS signal,
+    0::bigint AS min_time, 0::bigint AS max_time, 0::bigint AS row_count, 0::smallint AS level, 0::bigint AS schema_version,
+    ''::text AS data_key, 0::bigint AS data_offset, 0::bigint AS data_length, ''::text AS data_sum,
+    ''::text AS index_key, 0::bigint AS index_offset, 0::bigint AS index_length, ''::text AS index_sum,
+    NULL::uuid AS wal_id, 0::bigint AS wal_from, 0::bigint AS wal_to
+UNION ALL
+SELECT 1, json_build_object('id', st.id, 'signal', st.signal, 'name', st.name, 'version', st.schema_version, 'fields', CASE WHEN k.id IS NULL THEN st.fields END,
+        'retention_days', st.retention_days, 'write_mode', st.write_mode, 'indexed_fields', st.indexed_fields, 'max_fields', st.max_fields, 'created_at', st.created_at)::text,
+    st.id, st.id, 0, 0, 0, 0, 0, 0, '', 0, 0, '', '', 0, 0, '', NULL, 0, 0
+FROM st LEFT JOIN known k ON k.id = st.id AND k.version = st.schema_version
+UNION ALL
+SELECT 2, json_build_object('id', w.id, 'node', w.node_id, 'addr', w.addr, 'incarnation', w.incarnation, 'position', w.position, 'clean', w.clean, 'published_at', w.published_at)::text,
+    w.id, w.id, 0, 0, 0, 0, 0, 0, '', 0, 0, '', '', 0, 0, '', NULL, 0, 0
+FROM wals w WHERE w.state <> 'discarded'
+UNION ALL
+SELECT 3, '', g.id, g.stream_id, g.signal, g.min_time, g.max_time, g.row_count, g.level, g.schema_version,
+    g.data_key, g.data_offset, g.data_length, g.data_sum, g.index_key, g.index_offset, g.index_length, g.index_sum, g.wal_id, g.wal_from, g.wal_to
+FROM segments g
+WHERE g.stream_id = ANY (ARRAY(SELECT st.id FROM st)) AND g.state = 'live' AND g.max_time >= $6::bigint AND g.min_time < $7::bigint
 `
 
 type SnapshotParams struct {
-	StartTime int64
-	EndTime   int64
-	Signals   []int16
-	Names     []string
-	OrgID     string
+	Signals       []int16
+	Names         []string
+	KnownIds      []string
+	KnownVersions []int64
+	OrgID         string
+	StartTime     int64
+	EndTime       int64
 }
 
 type SnapshotRow struct {
-	At                   time.Time
-	StreamIds            []string
-	StreamSignals        []int16
-	StreamNames          []string
-	StreamVersions       []int64
-	StreamFields         []string
-	StreamRetentions     []int32
-	StreamModes          []string
-	StreamIndexed        []string
-	StreamMaxima         []int32
-	StreamCreated        []time.Time
-	Ids                  []string
-	Streams              []string
-	Signals              []int16
-	MinTimes             []int64
-	MaxTimes             []int64
-	RowCounts            []int64
-	Levels               []int16
-	SchemaVersions       []int64
-	DataKeys             []string
-	DataOffsets          []int64
-	DataLengths          []int64
-	DataSums             []string
-	IndexKeys            []string
-	IndexOffsets         []int64
-	IndexLengths         []int64
-	IndexSums            []string
-	Wals                 []string
-	WalFroms             []int64
-	WalTos               []int64
-	RegistryIds          []string
-	RegistryNodes        []string
-	RegistryAddrs        []string
-	RegistryIncarnations []int64
-	RegistryPositions    []int64
-	RegistryClean        []bool
-	RegistryPublished    []time.Time
+	Kind          int16
+	Doc           string
+	ID            string
+	StreamID      string
+	Signal        int16
+	MinTime       int64
+	MaxTime       int64
+	RowCount      int64
+	Level         int16
+	SchemaVersion int64
+	DataKey       string
+	DataOffset    int64
+	DataLength    int64
+	DataSum       string
+	IndexKey      string
+	IndexOffset   int64
+	IndexLength   int64
+	IndexSum      string
+	WalID         *string
+	WalFrom       int64
+	WalTo         int64
 }
 
-// One statement, hence one snapshot: the streams asked for, their live segments that overlap [start_time, end_time), and every WAL that counts. Each relation
-// comes as one array a column, all in the same order, which costs a fraction of a row per segment. A wanted name of ” stands for all streams of its signal.
-func (q *Queries) Snapshot(ctx context.Context, arg SnapshotParams) (SnapshotRow, error) {
-	row := q.db.QueryRow(ctx, snapshot,
-		arg.StartTime,
-		arg.EndTime,
+// One statement, hence one snapshot: the streams asked for, their live segments that overlap [start_time, end_time), and every WAL that counts. A row is one of the
+// three, told by kind (0 the clock, 1 stream, 2 WAL, 3 segment): the few rows of the first kinds are JSON in doc, the many of the last are columns. A wanted name of ”
+// stands for all streams of its signal. The definition of a stream whose version the caller knows is left out, because a schema of thousands of fields is large.
+func (q *Queries) Snapshot(ctx context.Context, arg SnapshotParams) ([]SnapshotRow, error) {
+	rows, err := q.db.Query(ctx, snapshot,
 		arg.Signals,
 		arg.Names,
+		arg.KnownIds,
+		arg.KnownVersions,
 		arg.OrgID,
+		arg.StartTime,
+		arg.EndTime,
 	)
-	var i SnapshotRow
-	err := row.Scan(
-		&i.At,
-		&i.StreamIds,
-		&i.StreamSignals,
-		&i.StreamNames,
-		&i.StreamVersions,
-		&i.StreamFields,
-		&i.StreamRetentions,
-		&i.StreamModes,
-		&i.StreamIndexed,
-		&i.StreamMaxima,
-		&i.StreamCreated,
-		&i.Ids,
-		&i.Streams,
-		&i.Signals,
-		&i.MinTimes,
-		&i.MaxTimes,
-		&i.RowCounts,
-		&i.Levels,
-		&i.SchemaVersions,
-		&i.DataKeys,
-		&i.DataOffsets,
-		&i.DataLengths,
-		&i.DataSums,
-		&i.IndexKeys,
-		&i.IndexOffsets,
-		&i.IndexLengths,
-		&i.IndexSums,
-		&i.Wals,
-		&i.WalFroms,
-		&i.WalTos,
-		&i.RegistryIds,
-		&i.RegistryNodes,
-		&i.RegistryAddrs,
-		&i.RegistryIncarnations,
-		&i.RegistryPositions,
-		&i.RegistryClean,
-		&i.RegistryPublished,
-	)
-	return i, err
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SnapshotRow
+	for rows.Next() {
+		var i SnapshotRow
+		if err := rows.Scan(
+			&i.Kind,
+			&i.Doc,
+			&i.ID,
+			&i.StreamID,
+			&i.Signal,
+			&i.MinTime,
+			&i.MaxTime,
+			&i.RowCount,
+			&i.Level,
+			&i.SchemaVersion,
+			&i.DataKey,
+			&i.DataOffset,
+			&i.DataLength,
+			&i.DataSum,
+			&i.IndexKey,
+			&i.IndexOffset,
+			&i.IndexLength,
+			&i.IndexSum,
+			&i.WalID,
+			&i.WalFrom,
+			&i.WalTo,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

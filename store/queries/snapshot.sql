@@ -1,58 +1,32 @@
--- name: Snapshot :one
--- One statement, hence one snapshot: the streams asked for, their live segments that overlap [start_time, end_time), and every WAL that counts. Each relation
--- comes as one array a column, all in the same order, which costs a fraction of a row per segment. A wanted name of '' stands for all streams of its signal.
+-- name: Snapshot :many
+-- One statement, hence one snapshot: the streams asked for, their live segments that overlap [start_time, end_time), and every WAL that counts. A row is one of the
+-- three, told by kind (0 the clock, 1 stream, 2 WAL, 3 segment): the few rows of the first kinds are JSON in doc, the many of the last are columns. A wanted name of ''
+-- stands for all streams of its signal. The definition of a stream whose version the caller knows is left out, because a schema of thousands of fields is large.
 WITH wanted AS (
     SELECT unnest(@signals::smallint[]) AS signal, unnest(@names::text[]) AS name
+), known AS (
+    SELECT unnest(@known_ids::text[])::uuid AS id, unnest(@known_versions::bigint[]) AS version
 ), st AS MATERIALIZED (
     SELECT s.* FROM streams s
     WHERE s.org_id = @org_id::uuid AND EXISTS (SELECT 1 FROM wanted w WHERE w.signal = s.signal AND w.name IN (s.name, ''))
 )
-SELECT now()::timestamptz AS at, a.*, b.*, c.*
-FROM (
-    SELECT coalesce(array_agg(st.id), '{}')::uuid[] AS stream_ids,
-        coalesce(array_agg(st.signal), '{}')::smallint[] AS stream_signals,
-        coalesce(array_agg(st.name), '{}')::text[] AS stream_names,
-        coalesce(array_agg(st.schema_version), '{}')::bigint[] AS stream_versions,
-        coalesce(array_agg(st.fields::text), '{}')::text[] AS stream_fields,
-        coalesce(array_agg(st.retention_days), '{}')::integer[] AS stream_retentions,
-        coalesce(array_agg(st.write_mode), '{}')::text[] AS stream_modes,
-        coalesce(array_agg(array_to_json(st.indexed_fields)::text), '{}')::text[] AS stream_indexed,
-        coalesce(array_agg(st.max_fields), '{}')::integer[] AS stream_maxima,
-        coalesce(array_agg(st.created_at), '{}')::timestamptz[] AS stream_created
-    FROM st
-) a, (
-    SELECT coalesce(array_agg(g.id), '{}')::uuid[] AS ids,
-        coalesce(array_agg(g.stream_id), '{}')::uuid[] AS streams,
-        coalesce(array_agg(g.signal), '{}')::smallint[] AS signals,
-        coalesce(array_agg(g.min_time), '{}')::bigint[] AS min_times,
-        coalesce(array_agg(g.max_time), '{}')::bigint[] AS max_times,
-        coalesce(array_agg(g.row_count), '{}')::bigint[] AS row_counts,
-        coalesce(array_agg(g.level), '{}')::smallint[] AS levels,
-        coalesce(array_agg(g.schema_version), '{}')::bigint[] AS schema_versions,
-        coalesce(array_agg(g.data_key), '{}')::text[] AS data_keys,
-        coalesce(array_agg(g.data_offset), '{}')::bigint[] AS data_offsets,
-        coalesce(array_agg(g.data_length), '{}')::bigint[] AS data_lengths,
-        coalesce(array_agg(g.data_sum), '{}')::text[] AS data_sums,
-        coalesce(array_agg(g.index_key), '{}')::text[] AS index_keys,
-        coalesce(array_agg(g.index_offset), '{}')::bigint[] AS index_offsets,
-        coalesce(array_agg(g.index_length), '{}')::bigint[] AS index_lengths,
-        coalesce(array_agg(g.index_sum), '{}')::text[] AS index_sums,
-        coalesce(array_agg(coalesce(g.wal_id::text, '')), '{}')::text[] AS wals,
-        coalesce(array_agg(g.wal_from), '{}')::bigint[] AS wal_froms,
-        coalesce(array_agg(g.wal_to), '{}')::bigint[] AS wal_tos
-    FROM (
-        SELECT segments.* FROM segments
-        WHERE segments.stream_id = ANY (ARRAY(SELECT st.id FROM st)) AND segments.state = 'live'
-            AND segments.max_time >= @start_time::bigint AND segments.min_time < @end_time::bigint
-        ORDER BY segments.stream_id, segments.min_time, segments.id
-    ) g
-) b, (
-    SELECT coalesce(array_agg(w.id), '{}')::uuid[] AS registry_ids,
-        coalesce(array_agg(w.node_id), '{}')::text[] AS registry_nodes,
-        coalesce(array_agg(w.addr), '{}')::text[] AS registry_addrs,
-        coalesce(array_agg(w.incarnation), '{}')::bigint[] AS registry_incarnations,
-        coalesce(array_agg(w.position), '{}')::bigint[] AS registry_positions,
-        coalesce(array_agg(w.clean), '{}')::boolean[] AS registry_clean,
-        coalesce(array_agg(coalesce(w.published_at, 'epoch')), '{}')::timestamptz[] AS registry_published
-    FROM wals w WHERE w.state <> 'discarded'
-) c;
+SELECT 0::smallint AS kind, json_build_object('at', now())::text AS doc,
+    '00000000-0000-0000-0000-000000000000'::uuid AS id, '00000000-0000-0000-0000-000000000000'::uuid AS stream_id, 0::smallint AS signal,
+    0::bigint AS min_time, 0::bigint AS max_time, 0::bigint AS row_count, 0::smallint AS level, 0::bigint AS schema_version,
+    ''::text AS data_key, 0::bigint AS data_offset, 0::bigint AS data_length, ''::text AS data_sum,
+    ''::text AS index_key, 0::bigint AS index_offset, 0::bigint AS index_length, ''::text AS index_sum,
+    NULL::uuid AS wal_id, 0::bigint AS wal_from, 0::bigint AS wal_to
+UNION ALL
+SELECT 1, json_build_object('id', st.id, 'signal', st.signal, 'name', st.name, 'version', st.schema_version, 'fields', CASE WHEN k.id IS NULL THEN st.fields END,
+        'retention_days', st.retention_days, 'write_mode', st.write_mode, 'indexed_fields', st.indexed_fields, 'max_fields', st.max_fields, 'created_at', st.created_at)::text,
+    st.id, st.id, 0, 0, 0, 0, 0, 0, '', 0, 0, '', '', 0, 0, '', NULL, 0, 0
+FROM st LEFT JOIN known k ON k.id = st.id AND k.version = st.schema_version
+UNION ALL
+SELECT 2, json_build_object('id', w.id, 'node', w.node_id, 'addr', w.addr, 'incarnation', w.incarnation, 'position', w.position, 'clean', w.clean, 'published_at', w.published_at)::text,
+    w.id, w.id, 0, 0, 0, 0, 0, 0, '', 0, 0, '', '', 0, 0, '', NULL, 0, 0
+FROM wals w WHERE w.state <> 'discarded'
+UNION ALL
+SELECT 3, '', g.id, g.stream_id, g.signal, g.min_time, g.max_time, g.row_count, g.level, g.schema_version,
+    g.data_key, g.data_offset, g.data_length, g.data_sum, g.index_key, g.index_offset, g.index_length, g.index_sum, g.wal_id, g.wal_from, g.wal_to
+FROM segments g
+WHERE g.stream_id = ANY (ARRAY(SELECT st.id FROM st)) AND g.state = 'live' AND g.max_time >= @start_time::bigint AND g.min_time < @end_time::bigint;
