@@ -39,6 +39,7 @@ type Builder struct {
 	limits   Limits
 	times    []int64
 	cols     []*build
+	slab     []build // memory for further columns
 	byName   map[string]int
 	start    follow  // the columns that records began with
 	after    *follow // the guess for the next column: what followed the last one before
@@ -322,7 +323,12 @@ func (b *Builder) add(name []byte, t Type) int {
 
 func (b *Builder) newColumn(name []byte, t Type) int {
 	i := len(b.cols)
-	c := &build{Column: Column{Name: string(name), Type: t}, next: noFollow, plain: isPlain(name)}
+	if len(b.slab) == 0 {
+		b.slab = make([]build, min(8+i, 64))
+	}
+	c := &b.slab[0]
+	b.slab = b.slab[1:]
+	*c = build{Column: Column{Name: string(name), Type: t}, next: noFollow, plain: isPlain(name)}
 	c.fit(max(b.expect, len(b.times)+1))
 	b.cols = append(b.cols, c)
 	b.byName[c.Name] = i

@@ -40,17 +40,10 @@ func parseRFC3339(s string) (int64, bool) {
 	if len(s) < 20 || s[4] != '-' || s[7] != '-' || (s[10] != 'T' && s[10] != ' ' && s[10] != 't') || s[13] != ':' || s[16] != ':' {
 		return 0, false
 	}
-	century, ok1 := digits2(s, 0)
-	year, ok2 := digits2(s, 2)
-	month, ok3 := digits2(s, 5)
-	day, ok4 := digits2(s, 8)
-	hour, ok5 := digits2(s, 11)
-	minute, ok6 := digits2(s, 14)
-	sec, ok7 := digits2(s, 17)
-	if !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && ok7) {
-		return 0, false
+	c := civil{
+		year: two(s[0], s[1])*100 + two(s[2], s[3]), month: two(s[5], s[6]), day: two(s[8], s[9]),
+		hour: two(s[11], s[12]), minute: two(s[14], s[15]), sec: two(s[17], s[18]),
 	}
-	c := civil{year: century*100 + year, month: month, day: day, hour: hour, minute: minute, sec: sec}
 	i := 19
 	if s[i] == '.' {
 		if i = c.fraction(s, i+1); i == 20 {
@@ -296,12 +289,18 @@ func (c *civil) clock(s string, i int) (end int, ok bool) {
 
 // fraction reads the digits of a fraction of a second at i; what is finer than nanoseconds is cut off.
 func (c *civil) fraction(s string, i int) (end int) {
-	for scale := int64(1e8); i < len(s) && isDigit(s[i]); i++ {
-		c.nsec += int64(s[i]-'0') * scale
-		scale /= 10
+	start := i
+	for ; i < len(s) && isDigit(s[i]); i++ {
+		if i-start < 9 {
+			c.nsec = c.nsec*10 + int64(s[i]-'0')
+		}
 	}
+	c.nsec *= nanoScale[min(i-start, 9)]
 	return i
 }
+
+// nanoScale is what a fraction of so many digits is to be multiplied with.
+var nanoScale = [10]int64{1e9, 1e8, 1e7, 1e6, 1e5, 1e4, 1e3, 1e2, 10, 1}
 
 // zone reads what may follow a time of day at i: nothing, Z, a numeric offset, a zone by name, or an offset and the name of its zone.
 func (c *civil) zone(s string, i int) (end int, ok bool) {
@@ -385,6 +384,17 @@ func number(s string, i, least, most int) (n, end int, ok bool) {
 		}
 	}
 	return n, i, i-start >= least
+}
+
+// two is the number of two digits; if they are none, it is beyond every range that a part of a time may have.
+func two(tens, ones byte) int {
+	if tens -= '0'; tens > 9 {
+		return 1e6
+	}
+	if ones -= '0'; ones > 9 {
+		return 1e6
+	}
+	return int(tens)*10 + int(ones)
 }
 
 func digits2(s string, i int) (int, bool) {

@@ -145,7 +145,11 @@ func (r *Records) guessed(i int) int {
 		if end < 0 {
 			return -1
 		}
-		r.b.SetString(field, r.text(i+1, end, flags))
+		text := r.Data[i+1 : end]
+		if flags != 0 {
+			text = r.text(i+1, end, flags)
+		}
+		r.b.SetString(field, text)
 		return end + 1
 	case c == '-' || c-'0' <= 9:
 		return r.numeric(field, i)

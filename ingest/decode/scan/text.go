@@ -1,60 +1,50 @@
 package scan
 
 import (
+	"bytes"
 	"unicode/utf16"
 	"unicode/utf8"
 )
 
 // AppendText appends what a validated string says: escapes are resolved; an escaped surrogate without its partner and every byte that is no UTF-8 become U+FFFD.
 func AppendText(dst, raw []byte) []byte {
-	for i := 0; i < len(raw); {
-		c := raw[i]
-		switch {
-		case c == '\\':
-			dst, i = appendEscape(dst, raw, i)
-		case c < utf8.RuneSelf:
-			n := i + 1
-			for n < len(raw) && raw[n] != '\\' && raw[n] < utf8.RuneSelf {
-				n++
-			}
-			dst = append(dst, raw[i:n]...)
-			i = n
-		default:
-			r, n := utf8.DecodeRune(raw[i:])
-			dst = utf8.AppendRune(dst, r)
-			i += n
+	valid := utf8.Valid(raw)
+	for len(raw) > 0 {
+		n := bytes.IndexByte(raw, '\\')
+		if n < 0 {
+			n = len(raw)
+		}
+		if valid {
+			dst = append(dst, raw[:n]...)
+		} else {
+			dst = AppendValid(dst, raw[:n])
+		}
+		for raw = raw[n:]; len(raw) > 0 && raw[0] == '\\'; raw = raw[n:] {
+			dst, n = appendEscape(dst, raw)
 		}
 	}
 	return dst
 }
 
-func appendEscape(dst, raw []byte, i int) ([]byte, int) {
-	switch c := raw[i+1]; c {
-	case 'u':
-		r := hex4(raw[i+2:])
-		i += 6
-		if utf16.IsSurrogate(r) {
-			if i+6 <= len(raw) && raw[i] == '\\' && raw[i+1] == 'u' {
-				if pair := utf16.DecodeRune(r, hex4(raw[i+2:])); pair != utf8.RuneError {
-					return utf8.AppendRune(dst, pair), i + 6
-				}
-			}
-			r = utf8.RuneError
-		}
-		return utf8.AppendRune(dst, r), i
-	case 'b':
-		return append(dst, '\b'), i + 2
-	case 'f':
-		return append(dst, '\f'), i + 2
-	case 'n':
-		return append(dst, '\n'), i + 2
-	case 'r':
-		return append(dst, '\r'), i + 2
-	case 't':
-		return append(dst, '\t'), i + 2
-	default:
-		return append(dst, c), i + 2
+// simpleEscapes are the escapes of one letter.
+var simpleEscapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
+
+// appendEscape appends what the escape that raw begins with says, and gives its length.
+func appendEscape(dst, raw []byte) ([]byte, int) {
+	if c := raw[1]; c != 'u' {
+		return append(dst, simpleEscapes[c]), 2
 	}
+	r, n := hex4(raw[2:]), 6
+	if utf16.IsSurrogate(r) {
+		pair := rune(utf8.RuneError)
+		if len(raw) >= 12 && raw[6] == '\\' && raw[7] == 'u' {
+			pair = utf16.DecodeRune(r, hex4(raw[8:]))
+		}
+		if r = pair; pair != utf8.RuneError {
+			n = 12
+		}
+	}
+	return utf8.AppendRune(dst, r), n
 }
 
 // hex4 reads four hexadecimal digits that were validated.
