@@ -1,6 +1,7 @@
 package promql
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"net/url"
@@ -145,6 +146,46 @@ func BenchmarkSuite(b *testing.B) {
 			}
 			b.ReportMetric(float64((cpuTime()-before).Microseconds())/1000/float64(b.N), "cpu-ms/op")
 			b.ReportMetric(q.budget, "budget-ms")
+		})
+	}
+}
+
+// BenchmarkSmallSegments runs one query over the same samples in 20 and in 1,000 segments, which are opened for each run.
+func BenchmarkSmallSegments(b *testing.B) {
+	w := metricstest.New(1000)
+	a := New(Options{})
+	b.Cleanup(func() { _ = a.Close() })
+	for _, segments := range []int{20, 1000} {
+		var objects [][2][]byte
+		for i := range segments {
+			h := metrics.NewHead()
+			if _, err := h.Append(w.Batch(0, 1000, i*1000/segments, (i+1)*1000/segments)); err != nil {
+				b.Fatal(err)
+			}
+			var data, index bytes.Buffer
+			if _, err := h.Encode(&data, &index); err != nil {
+				b.Fatal(err)
+			}
+			objects = append(objects, [2][]byte{data.Bytes(), index.Bytes()})
+		}
+		b.Run(strconv.Itoa(segments), func(b *testing.B) {
+			before := cpuTime()
+			for range b.N {
+				s := &suite{w: w}
+				for _, o := range objects {
+					r, err := metrics.Open(bytes.NewReader(o[0]), int64(len(o[0])), bytes.NewReader(o[1]), int64(len(o[1])))
+					if err != nil {
+						b.Fatal(err)
+					}
+					s.sources = append(s.sources, r)
+				}
+				r, err := rangeQuery(`sum by (job) (rate(http_requests_total[5m]))`, "60")(a, s)
+				if err != nil {
+					b.Fatal(err)
+				}
+				r.Close()
+			}
+			b.ReportMetric(float64((cpuTime()-before).Microseconds())/1000/float64(b.N), "cpu-ms/op")
 		})
 	}
 }

@@ -104,8 +104,8 @@ func (h *Head) Metadata() []millstream.Metadata {
 	return out
 }
 
-// seriesSize is about what a series costs beside its samples: the struct, its map entry, its first arrays.
-const seriesSize = 320
+// seriesSize is about what a series costs beside its key and samples: the struct and its entries in the maps.
+const seriesSize = 256
 
 // Append adds a batch. A sample whose histogram is not valid is left out and counted as rejected. A batch whose references do not fit its series is
 // refused as a whole: it is Invalid, and nothing of it is added.
@@ -194,22 +194,25 @@ func (h *Head) add(s *headSeries, x lateSample) {
 	if n := len(t.Times); n >= tailSamples || n > 0 && (t.Hists != nil) != (x.hist != nil) {
 		h.seal(s)
 	}
+	before := t.arrays()
 	if x.start != 0 && t.Starts == nil {
-		t.Starts = make([]int64, len(t.Times), max(len(t.Times), 4))
+		t.Starts = make([]int64, len(t.Times), cap(t.Times))
 	}
 	t.Times = append(t.Times, x.time)
-	h.size += 8
 	if t.Starts != nil {
 		t.Starts = append(t.Starts, x.start)
-		h.size += 8
 	}
 	if x.hist != nil {
 		t.Hists = append(t.Hists, x.hist)
-		h.size += 24 + int64(len(x.hist))
 	} else {
 		t.Values = append(t.Values, x.value)
-		h.size += 8
 	}
+	h.size += t.arrays() - before + int64(len(x.hist))
+}
+
+// arrays is the bytes of memory that the run's arrays hold, the histograms' own aside.
+func (r *run) arrays() int64 {
+	return 8*int64(cap(r.Times)+cap(r.Values)+cap(r.Starts)) + 24*int64(cap(r.Hists))
 }
 
 func (h *Head) addLate(e *extra, x lateSample) {
@@ -232,15 +235,16 @@ func lateSize(x *lateSample) int64 { return 64 + int64(len(x.hist)) }
 // seal turns the tail into chunks. New arrays follow, because readers may hold the old ones.
 func (h *Head) seal(s *headSeries) {
 	t := s.tail
-	n := len(t.Times)
 	s.tail = run{}
-	h.size -= 8*int64(n) + 8*int64(len(t.Starts)) + 8*int64(len(t.Values))
+	h.size -= t.arrays()
 	for _, b := range t.Hists {
-		h.size -= 24 + int64(len(b))
+		h.size -= int64(len(b))
 	}
 	s.chunks = append(s.chunks, h.pack(&t)...)
 	if t.Hists == nil {
-		s.tail.Times, s.tail.Values = make([]int64, 0, n), make([]float64, 0, n)
+		const few = tailSamples / 4 // most tails of a head never fill
+		s.tail.Times, s.tail.Values = make([]int64, 0, few), make([]float64, 0, few)
+		h.size += s.tail.arrays()
 	}
 }
 

@@ -28,10 +28,30 @@ type Reader struct {
 	pagesBlock    int
 	blocks        []blockEntry
 
-	names  func() ([]nameEntry, error)
-	labels func() ([]labelEntry, error)
-	pages  func() ([]page, error)
+	names  lazy[[]nameEntry]
+	labels lazy[[]labelEntry]
+	pages  lazy[[]page]
 	cache  *Cache
+}
+
+// lazy is a value that is read when it is first asked for. An error is not kept: the next call tries again.
+type lazy[T any] struct {
+	mu    sync.Mutex
+	ready bool
+	value T
+}
+
+func (l *lazy[T]) get(read func() (T, error)) (T, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ready {
+		return l.value, nil
+	}
+	v, err := read()
+	if err == nil {
+		l.value, l.ready = v, true
+	}
+	return v, err
 }
 
 // tailBytes is how much of the index is read at once on opening: the whole of a small segment's.
@@ -71,9 +91,6 @@ func Open(data io.ReaderAt, dataSize int64, index io.ReaderAt, indexSize int64) 
 	if indexSize > int64(len(r.tail)) {
 		r.tail = nil // of a large index the tail has little that is read again
 	}
-	r.names = sync.OnceValues(r.readNames)
-	r.labels = sync.OnceValues(r.readLabels)
-	r.pages = sync.OnceValues(r.readPages)
 	return r, nil
 }
 
@@ -198,7 +215,7 @@ func (r *Reader) UseCache(c *Cache) { r.cache = c }
 
 // matching calls f for each name that matches.
 func (r *Reader) matching(ctx context.Context, m *matchers, f func(*nameEntry) error) error {
-	names, err := r.names()
+	names, err := r.names.get(r.readNames)
 	if err != nil {
 		return err
 	}
@@ -316,7 +333,7 @@ func eachSeries(b []byte, n *nameEntry, m *matchers, q Query, exemplars bool, f 
 
 // load reads the bytes of chunks; refs are in the order of rows. Only pages that hold one of them are read, neighbours in one go.
 func (r *Reader) load(ctx context.Context, refs []rowRef) error {
-	pages, err := r.pages()
+	pages, err := r.pages.get(r.readPages)
 	if err != nil {
 		return err
 	}
@@ -357,7 +374,7 @@ func (r *Reader) LabelNames(ctx context.Context, q Query) ([]string, error) {
 		})
 		return sortedKeys(seen), err
 	}
-	entries, err := r.labels()
+	entries, err := r.labels.get(r.readLabels)
 	if err != nil {
 		return nil, err
 	}
@@ -379,7 +396,7 @@ func (r *Reader) LabelValues(ctx context.Context, label string, q Query) ([]stri
 		})
 		return sortedKeys(seen), err
 	}
-	entries, err := r.labels()
+	entries, err := r.labels.get(r.readLabels)
 	if err != nil {
 		return nil, err
 	}
