@@ -2,18 +2,24 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 	"time"
 
 	"github.com/golang-migrate/migrate/v4"
+	"github.com/golang-migrate/migrate/v4/database"
 	driver "github.com/golang-migrate/migrate/v4/database/pgx/v5"
 	"github.com/golang-migrate/migrate/v4/source"
 	"github.com/golang-migrate/migrate/v4/source/iofs"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/migrations"
+	"github.com/millstream/millstream/store/db"
 )
 
 const (
@@ -27,10 +33,10 @@ func (s *Store) Migrate(ctx context.Context) error {
 	if err := s.Ping(ctx); err != nil {
 		return err
 	}
-	if err := s.refuseForeign(ctx); err != nil {
+	if err := s.refuseForeign(ctx); err != nil { // before anything is written, also the table of versions
 		return err
 	}
-	return s.withMigrations(func(m *migrate.Migrate, newest uint) error {
+	return s.withMigrations(ctx, func(m *migrate.Migrate, newest uint) error {
 		if err := refuseVersion(m, newest); err != nil {
 			return err
 		}
@@ -48,7 +54,7 @@ func (s *Store) MigrateTo(ctx context.Context, version uint) error {
 	if err := s.Ping(ctx); err != nil {
 		return err
 	}
-	return s.withMigrations(func(m *migrate.Migrate, newest uint) error {
+	return s.withMigrations(ctx, func(m *migrate.Migrate, newest uint) error {
 		if err := refuseVersion(m, newest); err != nil {
 			return err
 		}
@@ -68,7 +74,7 @@ func (s *Store) SchemaVersion(ctx context.Context) (has, knows uint, err error) 
 	if err := s.Ping(ctx); err != nil {
 		return 0, 0, err
 	}
-	err = s.withMigrations(func(m *migrate.Migrate, newest uint) error {
+	err = s.withMigrations(ctx, func(m *migrate.Migrate, newest uint) error {
 		knows = newest
 		has, _, err = m.Version()
 		if errors.Is(err, migrate.ErrNilVersion) {
@@ -79,7 +85,8 @@ func (s *Store) SchemaVersion(ctx context.Context) (has, knows uint, err error) 
 	return has, knows, err
 }
 
-func (s *Store) withMigrations(f func(m *migrate.Migrate, newest uint) error) error {
+// withMigrations runs f alone among all nodes: who starts while another migrates waits, and then finds the work done.
+func (s *Store) withMigrations(ctx context.Context, f func(m *migrate.Migrate, newest uint) error) (err error) {
 	src, err := iofs.New(migrations.FS, ".")
 	if err != nil {
 		return fmt.Errorf("read the embedded migrations: %w", err)
@@ -88,23 +95,90 @@ func (s *Store) withMigrations(f func(m *migrate.Migrate, newest uint) error) er
 	if err != nil {
 		return fmt.Errorf("read the embedded migrations: %w", err)
 	}
-	// A connection of its own, without the time limits of sessions: a step may take long on much data.
+	// Connections of their own, without the time limits of sessions: a step may take long on much data.
 	cfg := s.pool.Config().ConnConfig
-	delete(cfg.RuntimeParams, "statement_timeout")
-	delete(cfg.RuntimeParams, "lock_timeout")
-	delete(cfg.RuntimeParams, "idle_in_transaction_session_timeout")
-	d, err := driver.WithInstance(stdlib.OpenDB(*cfg), &driver.Config{MigrationsTable: schemaTable})
-	if err != nil {
-		return fail(err, "prepare the migrations")
+	for k := range sessionLimits {
+		if strings.HasSuffix(k, "_timeout") {
+			delete(cfg.RuntimeParams, k)
+		}
 	}
-	m, err := migrate.NewWithInstance("embedded", src, "database", d)
+	unlock, err := lockSchema(ctx, cfg)
+	if err != nil {
+		return fail(err, "wait for another node's migration")
+	}
+	defer unlock()
+	conns := stdlib.OpenDB(*cfg)
+	d, err := driver.WithInstance(conns, &driver.Config{MigrationsTable: schemaTable})
+	if err != nil {
+		return fail(errors.Join(err, conns.Close()), "prepare the migrations")
+	}
+	m, err := migrate.NewWithInstance("embedded", src, "database", &atomicDriver{Driver: d, conns: conns})
 	if err != nil {
 		return errors.Join(fmt.Errorf("prepare the migrations: %w", err), d.Close())
 	}
-	m.LockTimeout = migrateLockWait
 	err = f(m, newest)
 	srcErr, dbErr := m.Close()
 	return errors.Join(err, srcErr, dbErr)
+}
+
+// lockSchema waits for the right to look at and change the schema, and returns how to give it up.
+func lockSchema(ctx context.Context, cfg *pgx.ConnConfig) (unlock func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, migrateLockWait)
+	defer cancel()
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	unlock = func() {
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		_ = conn.Close(end) // the lock goes with the session, however it ends
+	}
+	if err := db.New(conn).LockSchema(ctx); err != nil {
+		unlock()
+		return nil, err
+	}
+	return unlock, nil
+}
+
+// atomicDriver runs a step and the note of its version in one transaction. The driver it wraps notes the version in transactions of their own before and after
+// the step, so that a node killed in between would leave a database that refuses every further start.
+type atomicDriver struct {
+	database.Driver
+	conns *sql.DB
+	next  int  // the version that the coming step leads to
+	noted bool // by the step itself
+}
+
+// SetVersion is called before a step (dirty) and after it.
+func (d *atomicDriver) SetVersion(version int, dirty bool) error {
+	switch {
+	case dirty:
+		d.next, d.noted = version, false
+		return nil
+	case d.noted && version == d.next:
+		return nil
+	}
+	return d.Driver.SetVersion(version, dirty)
+}
+
+// Run runs a step.
+func (d *atomicDriver) Run(step io.Reader) (err error) {
+	text, err := io.ReadAll(step)
+	if err != nil {
+		return err
+	}
+	tx, err := d.conns.Begin()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // after the commit it does nothing
+	note := fmt.Sprintf("\n;TRUNCATE %s; INSERT INTO %s (version, dirty) SELECT %d, false WHERE %d >= 0;", schemaTable, schemaTable, d.next, d.next)
+	if _, err := tx.Exec(string(text) + note); err != nil {
+		return err
+	}
+	d.noted = true
+	return tx.Commit()
 }
 
 func newestOf(src source.Driver) (uint, error) {

@@ -85,3 +85,23 @@ func TestMigrateRefuses(t *testing.T) {
 		})
 	}
 }
+
+// A step that fails, as one that is interrupted, changes nothing, and the next start tries it again.
+func TestMigrateAfterAFailedStep(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	s := storetest.Open(t, url)
+	check(t, s.MigrateTo(ctx, 1))
+	execSQL(t, url, "CREATE TABLE batch_owner (in_the_way int)")
+	if err := s.Migrate(ctx); err == nil {
+		t.Fatal("the step did not fail")
+	}
+	has, _, err := s.SchemaVersion(ctx)
+	check(t, err)
+	if has != 1 {
+		t.Fatalf("version %d, want 1", has)
+	}
+	execSQL(t, url, "DROP TABLE batch_owner")
+	check(t, s.Migrate(ctx))
+	worldOf(t, s)
+}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/internal/auth"
@@ -118,5 +119,17 @@ func wantKind(t testing.TB, err error, want millstream.Kind) {
 	t.Helper()
 	if err == nil || millstream.KindOf(err) != want {
 		t.Fatalf("got error %v of kind %d, want kind %d", err, millstream.KindOf(err), want)
+	}
+}
+
+func TestCollector(t *testing.T) {
+	t.Parallel()
+	s := storetest.New(t)
+	r := prometheus.NewPedanticRegistry()
+	check(t, r.Register(s.Collector()))
+	families, err := r.Gather()
+	check(t, err)
+	if len(families) != 5 {
+		t.Fatalf("%d families, want 5", len(families))
 	}
 }

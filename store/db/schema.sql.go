@@ -21,3 +21,13 @@ func (q *Queries) ForeignTables(ctx context.Context, ours string) (int64, error)
 	err := row.Scan(&n)
 	return n, err
 }
+
+const lockSchema = `-- name: LockSchema :exec
+SELECT pg_advisory_lock(5471290334)
+`
+
+// For the session: one node at a time migrates.
+func (q *Queries) LockSchema(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, lockSchema)
+	return err
+}
