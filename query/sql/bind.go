@@ -3,6 +3,7 @@ package sql
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -61,6 +62,7 @@ type binder struct {
 	direct   bool // keep in the SQL what filters rows
 	tree     node
 	views    []*view
+	prefix   string // of the views' names
 	computed int
 	needScan bool // a match function occurs
 	changed  int  // counts rewrites that change how an expression reads
@@ -79,7 +81,7 @@ type starred struct {
 }
 
 func (s *Statement) bind(tables []Table, now time.Time, direct bool) (*binder, error) {
-	b := &binder{stmt: s, tables: tables, now: now.UTC(), direct: direct, tree: clone(s.tree).(node)}
+	b := &binder{stmt: s, tables: tables, now: now.UTC(), direct: direct, tree: clone(s.tree).(node), prefix: viewPrefix(s.tree)}
 	out, open, err := b.bindQuery(b.tree, nil, nil, true)
 	if err != nil {
 		return nil, err
@@ -128,4 +130,20 @@ func selectOf(expression node) node {
 		"from_table":   node{"type": "EMPTY", "alias": "", "sample": nil, "query_location": 0},
 		"where_clause": nil, "group_expressions": []any{}, "group_sets": []any{}, "aggregate_handling": "STANDARD_HANDLING", "having": nil, "sample": nil,
 		"qualify": nil}
+}
+
+// viewPrefix is "t", or longer if a common table expression has such a name: views must not be mistaken for those.
+func viewPrefix(tree node) string {
+	var names []string
+	walk(tree, func(n node) bool {
+		for _, entry := range nodes(child(n, "cte_map"), "map") {
+			names = append(names, strings.ToLower(text(entry, "key")))
+		}
+		return true
+	})
+	prefix := "t"
+	for slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, prefix) }) {
+		prefix += "_"
+	}
+	return prefix
 }

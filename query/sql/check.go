@@ -147,7 +147,7 @@ func (c *checker) pad(n node, name string) {
 // bounds limits ranges of numbers. A range of times has an interval as its third argument and is left to the query's memory and time limits.
 func (c *checker) bounds(n node, name string, tableFunction bool) {
 	args := nodes(n, "children")
-	if len(args) == 3 && !isNumber(args[2]) {
+	if len(args) == 3 && isInterval(args[2]) {
 		return
 	}
 	var v [3]int64
@@ -237,9 +237,10 @@ func intLiteral(n node) (int64, bool) {
 	return 0, false
 }
 
-func isNumber(n node) bool {
-	_, ok := intLiteral(n)
-	return ok
+// isInterval says whether an expression is written as an INTERVAL.
+func isInterval(n node) bool {
+	_, unit := intervalFunctions[function(n)]
+	return unit || function(n) == "to_months" || function(n) == "to_years" || text(child(n, "cast_type"), "id") == "INTERVAL"
 }
 
 func stringLiteral(n node) (string, bool) {

@@ -97,7 +97,7 @@ func (b *binder) bindColumn(n node, sc *scope) error {
 		}
 		return nil
 	case t == nil:
-		return invalid(b.stmt.text, offset(n), didYouMean(name, sc.candidates()), "there is no field %q", name)
+		return invalid(b.stmt.text, offset(n), sc.hint(parts), "there is no field %q", name)
 	case t.row != nil:
 		if t.row.view != nil {
 			t.row.view.needAll()

@@ -75,7 +75,7 @@ func (b *binder) bindTable(n node, sc *scope, ctes *cte, pushable bool) error {
 	if ref < 0 {
 		return invalid(b.stmt.text, offset(n), "", "the table %q cannot be resolved", text(n, "table_name"))
 	}
-	v := newView(ref, fmt.Sprintf("t%d", len(b.views)), &b.tables[ref])
+	v := newView(ref, fmt.Sprintf("%s%d", b.prefix, len(b.views)), &b.tables[ref])
 	v.pushable = pushable
 	b.views = append(b.views, v)
 	r := &relation{name: alias, columns: v.columns(), view: v}

@@ -6,7 +6,7 @@ import "strings"
 // here reads files, the network, settings, secrets, the catalog or other statements, sleeps, or changes the instance.
 const (
 	scalarNames = `
-! % & * ** + - / // < <= <> = == > >= ^ ^@ | || ~ ~~ !~~ ~~* !~~* ~~~ -> ->> << >> && @ @> <@
+% & * ** + - / // < <= <> = == > >= ^ ^@ | || ~ ~~ !~~ ~~* !~~* ~~~ -> ->> << >> && @ @> <@
 abs acos acosh add age apply array_aggr array_aggregate array_append array_apply array_cat array_concat array_contains array_cosine_distance
 array_cosine_similarity array_cross_product array_distance array_distinct array_dot_product array_extract array_filter array_grade_up array_has array_has_all
 array_has_any array_indexof array_inner_product array_intersect array_length array_pop_back array_pop_front array_position array_prepend array_push_back

@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	gateConns     = 4 // parses at a time; each takes well under a millisecond
+	gateConns     = 4  // parses at a time; each takes well under a millisecond
+	maxComments   = 64 // of the /* kind: the parser's time is quadratic in them
 	maxCachedText = 2 << 10
 	maxCached     = 128
 )
@@ -139,6 +140,9 @@ func checkText(statement string) error {
 		return invalid(statement, strings.IndexByte(statement, 0), "", "the statement has a NUL character")
 	case strings.TrimSpace(statement) == "":
 		return millstream.Errorf(millstream.Invalid, "the statement is empty")
+	}
+	if strings.Count(statement, "/*") > maxComments {
+		return millstream.Errorf(millstream.Invalid, "the statement has more than %d comments; use the -- kind", maxComments)
 	}
 	return nil
 }

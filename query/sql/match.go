@@ -89,7 +89,7 @@ func (t *translator) matchField(n node, name string) (string, bool) {
 	case ambiguous != nil:
 		t.fail(n, "write the stream's alias before it", "the name %q is ambiguous", strings.Join(parts, "."))
 	case target == nil:
-		t.fail(n, didYouMean(strings.Join(parts, "."), t.scope.candidates()), "there is no field %q", strings.Join(parts, "."))
+		t.fail(n, t.scope.hint(parts), "there is no field %q", strings.Join(parts, "."))
 	case target.column == nil || target.column.view == nil:
 		t.fail(n, fmt.Sprintf("use %s where the stream is in the FROM clause", name), "%q is not a field of a stream", strings.Join(parts, "."))
 	case t.about(target.column.view):

@@ -174,7 +174,8 @@ func (p *planner) key(n node) (Key, bool) {
 // outputs reads the SELECT list.
 func (p *planner) outputs() bool {
 	if len(p.items) == 1 && text(p.items[0], "class") == "STAR" {
-		p.plan.Star = plainStar(p.items[0])
+		of := text(p.items[0], "relation_name")
+		p.plan.Star = plainStar(p.items[0]) && (of == "" || strings.EqualFold(of, p.scope.relations[0].name))
 		return p.plan.Star && !p.plan.Aggregate
 	}
 	for _, item := range p.items {
@@ -193,7 +194,7 @@ func (p *planner) outputs() bool {
 // plainStar says whether a * stands for all fields as they are.
 func plainStar(n node) bool {
 	return !flag(n, "columns") && n["expr"] == nil && len(list(n, "exclude_list")) == 0 && len(list(n, "qualified_exclude_list")) == 0 &&
-		len(list(n, "replace_list")) == 0 && len(list(n, "rename_list")) == 0 && text(n, "relation_name") == ""
+		len(list(n, "replace_list")) == 0 && len(list(n, "rename_list")) == 0
 }
 
 // output reads one item; name is empty where it is the text of the expression.

@@ -167,6 +167,14 @@ func (s *scope) candidates() []string {
 	return out
 }
 
+// hint proposes a name for one that was not found; after a table's alias only the column can be wrong.
+func (s *scope) hint(parts []string) string {
+	if h := didYouMean(strings.Join(parts, "."), s.candidates()); h != "" || len(parts) == 1 {
+		return h
+	}
+	return didYouMean(parts[len(parts)-1], s.candidates())
+}
+
 // cte is a common table expression in scope.
 type cte struct {
 	outer   *cte

@@ -73,7 +73,7 @@ type Query struct {
 // BoundTable is one view of a query: which columns of which stream it shows, and which rows.
 type BoundTable struct {
 	Ref  int    // index into Statement.Tables
-	View string // t0, t1, …
+	View string // its name in the SQL, such as t0
 	// Columns are what the view shows, _timestamp first if it is needed, then by name. Computed columns come last.
 	Columns []ViewColumn
 	// Filter holds for every row the query can use; nil: all rows are needed. In an exact query the scan must have applied it.

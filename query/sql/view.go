@@ -79,6 +79,9 @@ func (v *view) compute(e segment.Expr, unique int) (name string, added bool) {
 		}
 	}
 	name = fmt.Sprintf("__match_%d", unique)
+	for containsFold(v.names, name) {
+		name = "_" + name
+	}
 	v.computed = append(v.computed, Computed{Name: name, Expr: e})
 	return name, true
 }
