@@ -36,11 +36,9 @@ var ErrTooSparse = Errorf(TooLarge, "the records spread over too many different 
 // _overflow.value. A Builder is for one goroutine; it never allocates per record once its columns have grown. An error of a setter is sticky for
 // the record and returned by Commit.
 type Builder struct {
-	limits   Limits
+	limits Limits
+	*scratch
 	times    []int64
-	cols     []*build
-	slab     []build // memory for further columns
-	byName   map[string]int
 	start    follow  // the columns that records began with
 	after    *follow // the guess for the next column: what followed the last one before
 	row      []int   // columns set in the current record
@@ -93,8 +91,8 @@ func NewBuilder(l Limits) *Builder {
 }
 
 func (b *Builder) reset() {
-	b.times, b.cols, b.byName, b.start, b.after = nil, nil, map[string]int{}, noFollow, &b.start
-	b.values, b.expect = 0, 0
+	b.scratch = scratches.Get().(*scratch)
+	b.times, b.start, b.after, b.values, b.expect = nil, noFollow, &b.start, 0, 0
 }
 
 // Rows is the number of committed records.
@@ -323,11 +321,7 @@ func (b *Builder) add(name []byte, t Type) int {
 
 func (b *Builder) newColumn(name []byte, t Type) int {
 	i := len(b.cols)
-	if len(b.slab) == 0 {
-		b.slab = make([]build, min(8+i, 64))
-	}
-	c := &b.slab[0]
-	b.slab = b.slab[1:]
+	c := b.alloc(i)
 	*c = build{Column: Column{Name: string(name), Type: t}, next: noFollow, plain: isPlain(name)}
 	c.fit(max(b.expect, len(b.times)+1))
 	b.cols = append(b.cols, c)
@@ -415,13 +409,14 @@ func (b *Builder) next() {
 // Batch returns the committed records and leaves the builder empty. Columns without any value are left out. It returns nil when there are no records.
 func (b *Builder) Batch() *Batch {
 	b.Abort()
-	out := &Batch{Times: b.times}
+	out := &Batch{Times: b.times, Columns: make([]Column, 0, len(b.cols))}
 	for _, c := range b.cols {
 		if c.values > 0 {
 			c.pad(len(b.times))
 			out.Columns = append(out.Columns, c.Column)
 		}
 	}
+	b.scratch.release()
 	b.reset()
 	if len(out.Times) == 0 {
 		return nil

@@ -4,8 +4,38 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"sync"
 	"unicode/utf8"
 )
+
+// scratch is what a builder needs beside the columns' values: it is of no use to a batch and serves the next builder, so that small requests cost little.
+type scratch struct {
+	cols   []*build
+	byName map[string]int
+	builds [32]build // the first columns; further ones are allocated
+}
+
+var scratches = sync.Pool{New: func() any { return &scratch{byName: map[string]int{}} }}
+
+// alloc is the memory of column i.
+func (s *scratch) alloc(i int) *build {
+	if i < len(s.builds) {
+		return &s.builds[i]
+	}
+	return new(build)
+}
+
+// release gives the scratch back. It must not hold on to what the batch owns.
+func (s *scratch) release() {
+	if len(s.cols) > 8*len(s.builds) {
+		return
+	}
+	clear(s.builds[:min(len(s.cols), len(s.builds))])
+	clear(s.cols)
+	clear(s.byName)
+	s.cols = s.cols[:0]
+	scratches.Put(s)
+}
 
 // fit makes room for rows rows and readies the offsets of a String column.
 func (c *build) fit(rows int) {
