@@ -76,7 +76,7 @@ func (c *clusterer) rank(t *tokenTable, rows int) {
 	var top []uint32
 	for id := range t.tokens {
 		k := &t.tokens[id]
-		if first := t.arena[k.off]; int(k.rows)*clusterShare >= rows && (first < '0' || first > '9') {
+		if first := t.arena[t.keys[id].off]; int(k.rows)*clusterShare >= rows && (first < '0' || first > '9') {
 			top = append(top, uint32(id))
 		}
 	}

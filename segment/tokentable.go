@@ -9,70 +9,82 @@ import (
 
 // tokenTable collects the tokens of one column of a run, and in which blocks each stands.
 type tokenTable struct {
-	slots  []uint32 // token id + 1; a power of two of them
+	slots  []uint64 // upper half: hash, lower half: token id + 1; a power of two of them
 	arena  []byte
+	keys   []tokenKey
 	tokens []tokenInfo
 	long   uint64 // blocks with a token longer than what counts of it
 	rows   int    // of the run
 }
 
-type tokenInfo struct {
+// tokenKey identifies a token: a short one by its first bytes alone, so that finding it touches no other memory.
+type tokenKey struct {
+	head      uint64 // the first eight bytes, little-endian, zeros beyond the end
 	off, size uint32 // in arena
-	hash      uint32
-	lastRow   uint32 // row + 1 in which it was seen last
-	inBlock   uint32 // rows of that row's block that have it
-	rows      uint32 // rows that have it, as counted by count
-	blocks    uint64
-	full      uint64 // blocks all of whose rows have it
+}
+
+type tokenInfo struct {
+	lastRow uint32 // row + 1 in which it was seen last
+	inBlock uint32 // rows of that row's block that have it
+	rows    uint32 // rows that have it, as counted by count
+	blocks  uint64
+	full    uint64 // blocks all of whose rows have it
 }
 
 func (t *tokenTable) reset(rows int) {
 	if t.slots == nil {
-		t.slots = make([]uint32, 1<<12)
+		t.slots = make([]uint64, 1<<12)
 	}
 	clear(t.slots)
-	t.arena, t.tokens, t.long, t.rows = t.arena[:0], t.tokens[:0], 0, rows
+	t.arena, t.keys, t.tokens, t.long, t.rows = t.arena[:0], t.keys[:0], t.tokens[:0], 0, rows
 }
 
 func (t *tokenTable) text(id uint32) string {
-	k := &t.tokens[id]
+	k := &t.keys[id]
 	return text(t.arena[k.off : k.off+k.size])
 }
 
+// tokenHead gives a token's first bytes. The token's memory has at least eight.
+func tokenHead(token []byte) uint64 {
+	head := binary.LittleEndian.Uint64(token[:8])
+	if len(token) < 8 {
+		head &= 1<<(8*len(token)) - 1
+	}
+	return head
+}
+
 // hashToken mixes the bytes of a folded token, eight at a time. It only places tokens in the table; identity is decided by comparing bytes.
-func hashToken(p []byte) uint32 {
-	h := uint64(len(p)) * 0x9e3779b97f4a7c15
-	for len(p) >= 8 {
-		h = (h ^ binary.LittleEndian.Uint64(p)) * 0xff51afd7ed558ccd
+func hashToken(head uint64, token []byte) uint32 {
+	h := (head ^ uint64(len(token))<<56) * 0xff51afd7ed558ccd
+	for i := 8; i < len(token); i += 8 {
 		h ^= h >> 32
-		p = p[8:]
+		h = (h ^ tokenHead(token[i:min(i+8, len(token)):cap(token)])) * 0xff51afd7ed558ccd
 	}
-	var last uint64
-	for i, c := range p {
-		last |= uint64(c) << (8 * i)
-	}
-	h = (h ^ last) * 0xff51afd7ed558ccd
 	h ^= h >> 29
 	h *= 0xc4ceb9fe1a85ec53
 	return uint32(h >> 32)
 }
 
-// id finds or adds a token.
+// id finds or adds a token. The token lies in a buffer of maxToken bytes and seven more.
 func (t *tokenTable) id(token []byte) uint32 {
-	h := hashToken(token)
+	head := tokenHead(token)
+	h := hashToken(head, token)
 	mask := uint32(len(t.slots) - 1)
-	for i := h & mask; ; i = (i + 1) & mask {
-		k := t.slots[i]
-		if k == 0 {
-			t.slots[i] = uint32(len(t.tokens) + 1)
-			break
+	i := h & mask
+	for ; t.slots[i] != 0; i = (i + 1) & mask {
+		if uint32(t.slots[i]>>32) != h {
+			continue
 		}
-		if x := &t.tokens[k-1]; x.hash == h && text(t.arena[x.off:x.off+x.size]) == text(token) {
-			return k - 1
+		id := uint32(t.slots[i]) - 1
+		k := &t.keys[id]
+		if k.head == head && int(k.size) == len(token) && (k.size <= 8 || text(t.arena[k.off+8:k.off+k.size]) == text(token[8:])) {
+			return id
 		}
 	}
 	id := uint32(len(t.tokens))
-	t.tokens = append(t.tokens, tokenInfo{off: uint32(len(t.arena)), size: uint32(len(token)), hash: h})
+	t.slots[i] = uint64(h)<<32 | uint64(id+1)
+	t.keys = append(t.keys, tokenKey{head: head, off: uint32(len(t.arena)), size: uint32(len(token))})
+	t.tokens = append(t.tokens, tokenInfo{})
 	t.arena = append(t.arena, token...)
 	if len(t.tokens)*2 > len(t.slots) {
 		t.grow()
@@ -81,20 +93,24 @@ func (t *tokenTable) id(token []byte) uint32 {
 }
 
 func (t *tokenTable) grow() {
-	t.slots = make([]uint32, 2*len(t.slots))
+	old := t.slots
+	t.slots = make([]uint64, 2*len(old))
 	mask := uint32(len(t.slots) - 1)
-	for id := range t.tokens {
-		i := t.tokens[id].hash & mask
+	for _, s := range old {
+		if s == 0 {
+			continue
+		}
+		i := uint32(s>>32) & mask
 		for t.slots[i] != 0 {
 			i = (i + 1) & mask
 		}
-		t.slots[i] = uint32(id + 1)
+		t.slots[i] = s
 	}
 }
 
 // scan appends the ids of the text's tokens to ids; long says that one was longer than what counts of it.
 func (t *tokenTable) scan(ids []uint32, s string) (out []uint32, long bool) {
-	var buf [maxToken]byte
+	var buf [maxToken + 7]byte
 	for i := 0; ; {
 		token, start, end := nextToken(buf[:], s, i)
 		if start == len(s) {
@@ -135,28 +151,34 @@ const (
 	maxList  = 6
 )
 
-// write encodes the dictionary: blocks of sorted, prefix-coded tokens with their postings, then a directory of the blocks, which is the region returned.
-// Offsets count from where w begins.
-func (t *tokenTable) write(w *writer, comp *compressor) region {
-	order := make([]uint32, len(t.tokens))
-	for i := range order {
-		order[i] = uint32(i)
+// sortedToken is a token's first eight bytes, as a number that orders as they do, and its id.
+type sortedToken struct {
+	head uint64
+	id   uint32
+}
+
+// sorted orders the tokens by their bytes.
+func (t *tokenTable) sorted() []sortedToken {
+	out := make([]sortedToken, len(t.keys))
+	for i := range out {
+		out[i] = sortedToken{bits.ReverseBytes64(t.keys[i].head), uint32(i)}
 	}
-	prefix := make([]uint64, len(t.tokens)) // the first eight bytes decide most comparisons
-	for i := range prefix {
-		var b [8]byte
-		copy(b[:], t.text(uint32(i)))
-		prefix[i] = binary.BigEndian.Uint64(b[:])
-	}
-	slices.SortFunc(order, func(a, b uint32) int {
-		if x, y := prefix[a], prefix[b]; x != y {
-			if x < y {
+	slices.SortFunc(out, func(a, b sortedToken) int {
+		if a.head != b.head {
+			if a.head < b.head {
 				return -1
 			}
 			return 1
 		}
-		return strings.Compare(t.text(a), t.text(b))
+		return strings.Compare(t.text(a.id), t.text(b.id))
 	})
+	return out
+}
+
+// write encodes the dictionary: blocks of sorted, prefix-coded tokens with their postings, then a directory of the blocks, which is the region returned.
+// Offsets count from where w begins.
+func (t *tokenTable) write(w *writer, comp *compressor) region {
+	order := t.sorted()
 	var dir writer
 	var raw, packed []byte
 	blocks := 0
@@ -178,7 +200,8 @@ func (t *tokenTable) write(w *writer, comp *compressor) region {
 	}
 	start := int64(len(w.p))
 	first, last := "", ""
-	for _, id := range order {
+	for i := range order {
+		id := order[i].id
 		s := t.text(id)
 		if len(raw) >= tokenBlock {
 			flush(first)
