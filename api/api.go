@@ -35,6 +35,7 @@ type API struct {
 	Metrics  metricReader   // *query.Engine
 	Metadata metadataReader // *store.Store
 	Explore  explorer       // *query.Engine
+	Flusher  flusher        // *ingest.Writer
 	Traces   tracer         // *query.Engine
 	PromQL   *promql.API
 	Limiter  limiter // per organization and rate class; nil: no limits
@@ -53,7 +54,8 @@ type API struct {
 
 	metrics *metrics
 	ready   *readiness
-	spec    []byte // the OpenAPI document
+	stall   time.Duration // how long the other side of a connection may do nothing; 0: defaultStall
+	spec    []byte        // the OpenAPI document
 }
 
 // limiter says whether an organization may make one more request of a class, and else when.
@@ -66,7 +68,7 @@ func (a *API) routes() []route {
 	var all []route
 	for _, noun := range []func() []route{
 		a.healthRoutes, a.authRoutes, a.tokenRoutes, a.organizationRoutes, a.userRoutes, a.auditRoutes, a.streamRoutes, a.clusterRoutes, a.openapiRoutes,
-		a.jsonRoutes, a.otlpRoutes, a.prometheusWriteRoutes, a.elasticRoutes, a.lokiRoutes,
+		a.jsonRoutes, a.otlpRoutes, a.prometheusWriteRoutes, a.nodeRoutes, a.elasticRoutes, a.lokiRoutes,
 		a.queryRoutes, a.promRoutes, a.exploreRoutes, a.traceRoutes,
 	} {
 		all = append(all, noun()...)
@@ -82,6 +84,9 @@ func (a *API) HealthHandler() (http.Handler, error) { return a.build(a.healthRou
 
 func (a *API) build(routes []route) (http.Handler, error) {
 	a.metrics, a.ready = newMetrics(a.Registerer), &readiness{}
+	if a.stall == 0 {
+		a.stall = defaultStall
+	}
 	mux, err := a.mux(routes)
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -140,6 +141,18 @@ func TestRangeAndEmptyTable(t *testing.T) {
 	got, _, err := answer(t, p, Job{SQL: "SELECT count(*) AS n FROM t0 UNION ALL SELECT count(*) FROM t1", Tables: []Table{tab, none}})
 	if want := "n:BIGINT\n1000\n0\n"; err != nil || got != want {
 		t.Errorf("got %q, %v; want %q", got, err, want)
+	}
+}
+
+func TestOpenRange(t *testing.T) {
+	p := newPool(t, nil)
+	for _, r := range []millstream.TimeRange{{Start: math.MinInt64, End: math.MaxInt64}, {Start: math.MinInt64, End: 1 << 62}, {Start: 0, End: math.MaxInt64}} {
+		tab := table(writeFiles(t, 2)...)
+		tab.Range = &r
+		got, _, err := answer(t, p, Job{SQL: "SELECT count(*) AS n FROM t0", Tables: []Table{tab}})
+		if want := "n:BIGINT\n2000\n"; err != nil || got != want {
+			t.Errorf("%v: got %q, %v; want %q", r, got, err, want)
+		}
 	}
 }
 

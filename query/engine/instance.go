@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -114,11 +115,27 @@ func writeView(b *strings.Builder, t *Table) {
 		fmt.Fprintf(b, "%s: {name: %s, type: '%s', default_value: NULL}", quote(c.ID), quote(c.Name), sqlType(c.Type))
 	}
 	b.WriteString("})")
-	if r := t.Range; r != nil {
-		name := identifier(millstream.TimestampField)
-		fmt.Fprintf(b, " WHERE %s >= make_timestamp_ns(%d) AND %s < make_timestamp_ns(%d)", name, r.Start, name, r.End)
-	}
+	b.WriteString(within(t.Range))
 	b.WriteString("; ")
+}
+
+// within is the condition of a time range. A bound at the end of what nanoseconds can hold is no bound: DuckDB takes those values for infinities.
+func within(r *millstream.TimeRange) string {
+	if r == nil {
+		return ""
+	}
+	var conds []string
+	name := identifier(millstream.TimestampField)
+	if r.Start > math.MinInt64+1 {
+		conds = append(conds, fmt.Sprintf("%s >= make_timestamp_ns(%d)", name, r.Start))
+	}
+	if r.End < math.MaxInt64 {
+		conds = append(conds, fmt.Sprintf("%s < make_timestamp_ns(%d)", name, r.End))
+	}
+	if len(conds) == 0 {
+		return ""
+	}
+	return " WHERE " + strings.Join(conds, " AND ")
 }
 
 // writeEmpty writes a view without rows.
