@@ -12,9 +12,11 @@ type Source interface {
 	Rows() int
 	// Span is the time of the first and the last record, both included, in ns.
 	Span() (first, last int64)
-	// Fields are the fields that occur, with the type they have here and the number of rows that have a value.
+	// Fields are the fields that occur, with the type they have here and the number of rows that have a value. TimestampField is not among them.
 	Fields() []FieldStat
-	// Scan emits the selected records; see Scan. The batch passed to emit and its memory are only valid during the call.
+	// Scan emits the selected records; see Scan. The batch passed to emit and its memory are only valid during the call, but for dictionaries: those are never
+	// reused, and batches that share one share the slice, so what was found out about Dict can be kept by the address of its first entry. Some batches of a
+	// column may be dictionary coded and others plain. Offsets may begin above 0. A field that the source has but a batch has no value of is a column of nulls.
 	Scan(ctx context.Context, s Scan, emit func(*millstream.Batch) error) (ScanStats, error)
 	// ValueCounts gives the number of rows of each value of a low-cardinality field over the whole source, if it is known without reading rows.
 	// Rows without a value are not listed.
@@ -41,7 +43,7 @@ type Scan struct {
 	Filter Expr     // nil: all records
 	Fields []string // the columns to emit, in this order; a field the source lacks is left out of the batch
 	All    bool     // emit every field instead
-	Times  bool     // fill Batch.Times
+	Times  bool     // fill Batch.Times with the records' times; otherwise its length still is the number of records
 	// Limit > 0 emits at most that many records: the newest first if Newest, else the oldest first. Without a limit the order is the source's own.
 	Limit  int
 	Newest bool
