@@ -14,26 +14,29 @@ func (s *Statement) Bind(ctx context.Context, tables []Table, now time.Time) (*B
 	if s.Kind != Select || len(tables) != len(s.refs) {
 		return nil, fmt.Errorf("bind: %d tables for %d references", len(tables), len(s.refs))
 	}
-	b, err := s.bind(tables, now, false)
-	if err != nil {
+	bound := &Bound{stmt: s, tables: tables, now: now}
+	var err error
+	if bound.Plan, bound.Columns, err = s.plan(ctx, tables, now); err != nil || bound.Plan != nil {
+		return bound, err
+	}
+	if bound.exact, err = s.bind(tables, now, false); err != nil {
 		return nil, err
 	}
-	bound := &Bound{Columns: b.outputs, stmt: s, tables: tables, now: now, exact: b}
-	bound.Plan, err = s.plan(ctx, tables, now)
-	if err != nil {
-		return nil, err
-	}
-	if p := bound.Plan; p != nil && !p.Star {
-		bound.Columns = make([]string, len(p.Out))
-		for i := range p.Out {
-			bound.Columns[i] = p.Out[i].Name
-		}
-	}
+	bound.Columns = bound.exact.outputs
 	return bound, nil
 }
 
 // Exact is the query over tables that hold exactly the rows that pass each table's Filter and the request's time range, with the computed columns filled in.
-func (b *Bound) Exact(ctx context.Context) (*Query, error) { return b.exact.query(ctx) }
+func (b *Bound) Exact(ctx context.Context) (*Query, error) {
+	if b.exact == nil {
+		e, err := b.stmt.bind(b.tables, b.now, false)
+		if err != nil {
+			return nil, err
+		}
+		b.exact = e
+	}
+	return b.exact.query(ctx)
+}
 
 // Direct is the query over tables that may hold any rows of the request's time range, such as whole segment files: what can be filtered is filtered by the SQL
 // itself. Filter still says which rows are needed, for pruning. It is nil without an error if only a scan can evaluate the statement's match functions.

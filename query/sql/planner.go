@@ -20,38 +20,45 @@ type planner struct {
 	names []string // output names; empty: the expression's text
 }
 
-// plan makes the kernels' plan of a statement, or nil. The statement has been bound before, so its names are known to resolve.
-func (s *Statement) plan(ctx context.Context, tables []Table, now time.Time) (*Plan, error) {
+// plan makes the kernels' plan of a statement and the names of its columns, or nil. A mistake in the statement makes no plan: binding finds and reports it.
+func (s *Statement) plan(ctx context.Context, tables []Table, now time.Time) (*Plan, []string, error) {
 	q := s.tree
 	from := child(q, "from_table")
 	if len(s.refs) != 1 || text(q, "type") != "SELECT_NODE" || text(from, "type") != "BASE_TABLE" || len(nodes(child(q, "cte_map"), "map")) > 0 ||
 		q["having"] != nil || q["qualify"] != nil || q["sample"] != nil || from["sample"] != nil || len(strs(from, "column_name_alias")) > 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	b := &binder{stmt: s, tables: tables, now: now.UTC()}
 	p := &planner{b: b, scope: &scope{}, items: nodes(q, "select_list"), plan: Plan{Stream: tables[0].Key, Limit: -1}}
 	if err := b.bindTable(clone(from).(node), p.scope, nil, true); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	p.view = b.views[0]
 	if !p.where(q) || !p.grouping(q) || !p.outputs() || !p.modifiers(q) {
-		return nil, nil
+		return nil, nil, nil
 	}
-	return &p.plan, p.name(ctx, s)
+	columns, err := p.columns(ctx)
+	return &p.plan, columns, err
 }
 
-// name fills in the names of outputs without an alias: the text of the expression, as DuckDB writes it.
-func (p *planner) name(ctx context.Context, s *Statement) error {
+// columns gives the outputs their names. One without an alias is called as its text, as DuckDB writes it.
+func (p *planner) columns(ctx context.Context) (all []string, err error) {
+	if p.plan.Star {
+		for _, f := range p.view.fields {
+			all = append(all, f.Name)
+		}
+		return all, nil
+	}
 	for i, name := range p.names {
 		if name == "" {
-			var err error
-			if name, err = s.gate.name(ctx, p.items[i]); err != nil {
-				return err
+			if name, err = p.b.stmt.gate.name(ctx, p.items[i]); err != nil {
+				return nil, err
 			}
 		}
 		p.plan.Out[i].Name = name
+		all = append(all, name)
 	}
-	return nil
+	return all, nil
 }
 
 func (p *planner) where(q node) bool {

@@ -48,7 +48,7 @@ type Table struct {
 	Fields []millstream.Field
 }
 
-// Bound is a statement whose names are resolved.
+// Bound is a statement whose names are resolved. It is for one goroutine.
 type Bound struct {
 	// Plan is set if kernels can run the statement; then no SQL is needed.
 	Plan *Plan
@@ -59,8 +59,8 @@ type Bound struct {
 	stmt   *Statement
 	tables []Table
 	now    time.Time
-	exact  *binder
-	direct *binder // made when it is asked for
+	exact  *binder // made when they are asked for
+	direct *binder
 }
 
 // Query is what DuckDB has to run: SQL over views, one for each table reference.
