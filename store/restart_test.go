@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/internal/postgres"
@@ -172,7 +173,7 @@ func crash(t *testing.T, server *postgres.Server) {
 	check(t, syscall.Kill(pid, syscall.SIGQUIT))
 }
 
-// Reads go on over a restart without an error.
+// A restart breaks every pooled connection. Once the server answers again, no read fails because of them.
 func TestReadsSurviveARestart(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Start(t)
@@ -181,10 +182,40 @@ func TestReadsSurviveARestart(t *testing.T) {
 	w := worldOf(t, s)
 	app := w.stream("app")
 	for range 3 {
+		var wg sync.WaitGroup
+		for range 8 { // as many connections as the pool takes
+			wg.Add(1)
+			go func() {
+				defer wg.Done()
+				if _, err := w.StreamByID(ctx, app.ID); err != nil {
+					t.Error(err)
+				}
+			}()
+		}
+		wg.Wait()
+		before := server.PID()
 		crash(t, server)
-		must(w.Snapshot(ctx, w.org, []millstream.StreamKey{app.Key}, everything))(t)
-		must(w.StreamByID(ctx, app.ID))(t)
+		awaitRestart(t, server, before)
+		for range 8 {
+			must(w.StreamByID(ctx, app.ID))(t)
+			must(w.Snapshot(ctx, w.org, []millstream.StreamKey{app.Key}, everything))(t)
+			w.stream("new")
+		}
 	}
+}
+
+func awaitRestart(t *testing.T, server *postgres.Server, before int) {
+	t.Helper()
+	for range 3000 {
+		if pid := server.PID(); pid != 0 && pid != before {
+			if conn, err := pgx.Connect(ctx, server.URL()); err == nil {
+				check(t, conn.Close(ctx))
+				return
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatal("the server does not come back")
 }
 
 func TestUnreachableDatabase(t *testing.T) {

@@ -81,7 +81,7 @@ func (s *Store) tx(ctx context.Context, f func(q *db.Queries) error) error {
 }
 
 // readPauses are the waits between tries of a read: together longer than a restart of the embedded server.
-var readPauses = [...]time.Duration{20 * time.Millisecond, 100 * time.Millisecond, 300 * time.Millisecond, 600 * time.Millisecond}
+var readPauses = [...]time.Duration{20 * time.Millisecond, 100 * time.Millisecond, 300 * time.Millisecond, 600 * time.Millisecond, 1200 * time.Millisecond}
 
 // read runs a query that changes nothing, again when the connection was lost: a restart of the server breaks every pooled connection once.
 func read[T any](ctx context.Context, f func(ctx context.Context) (T, error)) (T, error) {

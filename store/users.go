@@ -243,6 +243,13 @@ func (s *Store) AcceptInvite(ctx context.Context, hash auth.Hash, password strin
 		if a.Target == "" {
 			a.Target = u.Email
 		}
+		ms, err := q.Memberships(ctx, id)
+		if err != nil {
+			return err
+		}
+		if a.Org == "" && len(ms) > 0 { // who accepts is known only now, so the organization whose log shows it is too
+			a.Org = millstream.OrgID(ms[0].OrgID)
+		}
 		return insertAudit(ctx, q, a)
 	})
 	return u, fail(err, "accept an invite")
