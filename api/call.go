@@ -51,7 +51,7 @@ func (a *API) frame(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := &call{id: requestID(r), start: a.Now(), addr: a.clientAddr(r)}
 		r = r.WithContext(context.WithValue(r.Context(), callKey{}, c))
-		out := newWriter(w, r)
+		out := newWriter(w, r, a.stall)
 		h := out.Header()
 		h.Set("X-Request-Id", c.id)
 		h.Set("X-Content-Type-Options", "nosniff")
@@ -59,32 +59,35 @@ func (a *API) frame(next http.Handler) http.Handler {
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
 		a.metrics.inflight.Inc()
+		guarded := guardBody(w, r, a.stall)
+		r.Body, out.request = guarded, guarded
 		defer func() {
+			cut := a.recovered(out, r, recover())
 			a.metrics.inflight.Dec()
-			if p := recover(); p != nil {
-				a.panicked(out, r, p)
-			}
 			out.close()
 			a.account(out, r, c)
+			if cut {
+				panic(http.ErrAbortHandler)
+			}
 		}()
-		r.Body = guardBody(w, r)
 		next.ServeHTTP(out, r)
 	})
 }
 
-// panicked answers 500 for a handler that panicked, unless the reply has begun: then the connection is cut, so that no client takes half for the whole.
-func (a *API) panicked(w *writer, r *http.Request, p any) {
-	if p == http.ErrAbortHandler {
-		panic(p)
+// recovered answers 500 for a handler that panicked. When the reply has begun it says that the connection must be cut instead, so that no client takes half a
+// reply for the whole.
+func (a *API) recovered(w *writer, r *http.Request, p any) (cut bool) {
+	if p == nil || p == http.ErrAbortHandler {
+		return p != nil
 	}
-	err := fmt.Errorf("panic: %v\n%s", p, bytes.TrimSpace(debug.Stack()))
 	a.metrics.panics.Inc()
+	err := fmt.Errorf("panic: %v\n%s", p, bytes.TrimSpace(debug.Stack()))
 	if w.status != 0 {
 		callOf(r).err = err
-		a.account(w, r, callOf(r))
-		panic(http.ErrAbortHandler)
+		return true
 	}
 	a.fail(w, r, err)
+	return false
 }
 
 // account logs and counts a finished request.

@@ -29,7 +29,7 @@ const (
 	password  = "correct horse battery"
 )
 
-// world is an API over real HTTP and a real PostgreSQL, with a clock that can be moved on.
+// world is an API over real HTTP and a real PostgreSQL, with a clock that stands still unless it is moved on.
 type world struct {
 	t     testing.TB
 	api   *API
@@ -37,20 +37,20 @@ type world struct {
 	store *store.Store
 	auth  *auth.Service
 	log   *logBuffer
-	ahead time.Duration
+	clock time.Time
 	mu    sync.Mutex
 }
 
 func (w *world) now() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return time.Now().Add(w.ahead)
+	return w.clock
 }
 
 func (w *world) advance(d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.ahead += d
+	w.clock = w.clock.Add(d)
 }
 
 // logBuffer keeps what is logged.
@@ -93,7 +93,7 @@ func emptyWorld(t testing.TB, change ...func(*API)) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, store: s, log: &logBuffer{}}
+	w := &world{t: t, store: s, log: &logBuffer{}, clock: time.Now()}
 	log := slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	if w.auth, err = auth.New(auth.Config{Store: s, Cipher: sealer, Log: log, Now: w.now}); err != nil {
 		t.Fatal(err)

@@ -158,7 +158,11 @@ func tagOf(pattern string) string {
 var notWord = regexp.MustCompile(`[^A-Za-z0-9]+`)
 
 func operationID(rt *route) string {
-	return strings.ToLower(rt.method) + "_" + strings.Trim(notWord.ReplaceAllString(strings.TrimPrefix(rt.path, v1), "_"), "_")
+	words := strings.TrimPrefix(rt.path, v1)
+	if strings.HasSuffix(words, "/") {
+		words += "root"
+	}
+	return strings.ToLower(rt.method) + "_" + strings.Trim(notWord.ReplaceAllString(words, "_"), "_")
 }
 
 // schemas collects the JSON schemas of Go types, each struct once under its name.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"strconv"
@@ -15,10 +16,10 @@ import (
 const (
 	// minCompressed is the size below which a reply of known length goes out as it is: it fits a packet anyway.
 	minCompressed = 1400
-	// stall is how long the other side may take to send or accept anything before it is cut off.
-	stall = 60 * time.Second
-	// deadlineStep keeps deadlines from being set anew at each of many small reads or writes.
-	deadlineStep = 5 * time.Second
+	// defaultStall is how long the other side may take to send or accept anything before it is cut off.
+	defaultStall = 60 * time.Second
+	// deadlineSteps is how many times in that span a deadline is moved at most, however many small reads or writes there are.
+	deadlineSteps = 12
 )
 
 // writer counts and, when the client can take it, compresses a reply. A client that stops reading is cut off after a minute.
@@ -29,9 +30,11 @@ type writer struct {
 	head     bool
 	status   int
 	written  int64 // bytes of the reply before compression
-	deadline time.Time
-	encoder  encoder // nil: not compressed
+	stall    time.Duration
+	deadline time.Time // when the write deadline was last moved
+	encoder  encoder   // nil: not compressed
 	pool     *sync.Pool
+	request  io.ReadCloser // the request's body
 }
 
 // encoder is what gzip and zstd writers have in common.
@@ -52,8 +55,8 @@ var (
 	}}
 )
 
-func newWriter(w http.ResponseWriter, r *http.Request) *writer {
-	return &writer{ResponseWriter: w, control: http.NewResponseController(w), accept: r.Header.Get("Accept-Encoding"), head: r.Method == http.MethodHead}
+func newWriter(w http.ResponseWriter, r *http.Request, stall time.Duration) *writer {
+	return &writer{ResponseWriter: w, stall: stall, control: http.NewResponseController(w), accept: r.Header.Get("Accept-Encoding"), head: r.Method == http.MethodHead}
 }
 
 // Unwrap lets http.ResponseController find the connection.
@@ -66,6 +69,9 @@ func (w *writer) WriteHeader(code int) {
 	}
 	if code >= 200 {
 		w.status = code
+		if b, ok := w.request.(*body); ok {
+			b.finish()
+		}
 	}
 	if code >= 200 && code != http.StatusNoContent && code != http.StatusNotModified && !w.head {
 		w.compress()
@@ -101,9 +107,9 @@ func (w *writer) Write(p []byte) (int, error) {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
-	if now := time.Now(); now.Sub(w.deadline) > deadlineStep {
+	if now := time.Now(); now.Sub(w.deadline) >= w.stall/deadlineSteps {
 		w.deadline = now
-		_ = w.control.SetWriteDeadline(now.Add(stall)) // a test recorder has none
+		_ = w.control.SetWriteDeadline(now.Add(w.stall)) // a test recorder has none
 	}
 	w.written += int64(len(p))
 	if w.encoder != nil {
@@ -160,29 +166,52 @@ func accepts(header, coding string) bool {
 	return false
 }
 
-// body cuts off a client that sends nothing for a minute, however long the whole body takes.
+// body cuts off a client that sends nothing for the stall time, however long the whole body takes. The deadline holds from the start, also for a body that no
+// handler reads: net/http reads what is left of it before it replies.
 type body struct {
 	io.ReadCloser
 	control *http.ResponseController
-	set     time.Time
+	stall   time.Duration
+	set     time.Time // when the deadline was last moved
+	done    bool      // nothing is left to read
 }
 
-func guardBody(w http.ResponseWriter, r *http.Request) io.ReadCloser {
+func guardBody(w http.ResponseWriter, r *http.Request, stall time.Duration) io.ReadCloser {
 	if r.Body == nil || r.Body == http.NoBody {
 		return r.Body
 	}
-	return &body{ReadCloser: r.Body, control: http.NewResponseController(w)}
+	b := &body{ReadCloser: r.Body, control: http.NewResponseController(w), stall: stall}
+	b.extend()
+	return b
+}
+
+func (b *body) extend() {
+	if now := time.Now(); !b.done && now.Sub(b.set) >= b.stall/deadlineSteps {
+		b.set = now
+		_ = b.control.SetReadDeadline(now.Add(b.stall)) // a test recorder has none
+	}
 }
 
 func (b *body) Read(p []byte) (int, error) {
-	if now := time.Now(); now.Sub(b.set) > deadlineStep {
-		b.set = now
-		_ = b.control.SetReadDeadline(now.Add(stall)) // a test recorder has none
-	}
+	b.extend()
 	n, err := b.ReadCloser.Read(p)
-	if err != nil {
+	switch {
+	case err == nil:
+	case errors.Is(err, io.EOF):
 		// From here on the server itself watches the connection; a deadline left behind would look like a client that went away.
+		b.done = true
 		_ = b.control.SetReadDeadline(time.Time{})
+	default:
+		b.done = true
+		_ = b.control.SetReadDeadline(time.Now()) // nobody waits for the rest
 	}
 	return n, err
+}
+
+// finish is called when the reply begins: what is left of the body has a last short while to arrive, and the reply does not wait for it any longer.
+func (b *body) finish() {
+	if !b.done {
+		b.done = true
+		_ = b.control.SetReadDeadline(time.Now().Add(b.stall / deadlineSteps))
+	}
 }

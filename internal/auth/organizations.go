@@ -93,7 +93,7 @@ func (s *Service) UpdateOrganization(ctx context.Context, p *Principal, id mills
 	if o, err = s.store.UpdateOrganization(ctx, id, patch, a); err != nil {
 		return o, err
 	}
-	s.forgetRights() // a principal carries its organization's slug
+	s.Changed() // a principal carries its organization's slug
 	return o, nil
 }
 
@@ -124,7 +124,7 @@ func (s *Service) DeleteOrganization(ctx context.Context, p *Principal, id mills
 	if err := s.store.DeleteOrganization(ctx, id, a); err != nil {
 		return err
 	}
-	s.forgetRights()
+	s.Changed()
 	return nil
 }
 

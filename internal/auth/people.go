@@ -174,7 +174,7 @@ func (s *Service) SetMemberRole(ctx context.Context, p *Principal, user string, 
 	if err := s.store.SetMemberRole(ctx, p.Org, user, role, p.Role, a); err != nil {
 		return err
 	}
-	s.forgetRights()
+	s.Changed()
 	return nil
 }
 
@@ -184,7 +184,7 @@ func (s *Service) RemoveMember(ctx context.Context, p *Principal, user string, a
 	if err := s.store.RemoveMember(ctx, p.Org, user, p.Role, a); err != nil {
 		return err
 	}
-	s.forgetRights()
+	s.Changed()
 	return nil
 }
 
@@ -221,8 +221,8 @@ func (s *Service) ChangePassword(ctx context.Context, p *Principal, current, nex
 	return nil
 }
 
-// forgetRights makes a change of rights effective on this node at once.
-func (s *Service) forgetRights() {
+// Changed makes a change of rights effective on this node at once; call it as well when another node tells of one.
+func (s *Service) Changed() {
 	s.sessions.clear()
 	s.tokens.clear()
 }
