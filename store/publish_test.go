@@ -132,6 +132,44 @@ func TestPublishIsFenced(t *testing.T) {
 	}
 }
 
+// Once a newer start of the node is registered, nothing of the former one commits any more, not even a publish that was on its way.
+func TestPublishEndsBeforeANewerStart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	streams := w.streams(100)
+	position := func() millstream.LSN {
+		return must(w.Heartbeat(ctx, w.node, []millstream.WALID{w.wal}))(t).Positions[w.wal]
+	}
+	for range 10 {
+		old := *w
+		begun, ended := make(chan struct{}), make(chan error)
+		first := position()
+		go func() {
+			close(begun)
+			for at := first; ; {
+				_, next, err := old.Publish(ctx, old.flush(at, at+1, streams...))
+				if err != nil {
+					ended <- err
+					return
+				}
+				at = next
+			}
+		}()
+		<-begun
+		for position() == first { // until it is at work
+		}
+		w.start()
+		then := position()
+		if err := <-ended; !errors.Is(err, store.ErrFenced) {
+			t.Fatalf("got %v, want ErrFenced", err)
+		}
+		if now := position(); now != then {
+			t.Fatalf("position %d when the newer start was registered, %d later", then, now)
+		}
+		w.take(store.WALTake{ID: w.wal, Node: w.node.ID, Incarnation: w.node.Incarnation, Addr: w.node.Addr, Identity: "8:1", First: 1, Last: then})
+	}
+}
+
 func TestPublishDropsSegmentsOfDeletedStreams(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
