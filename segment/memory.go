@@ -29,9 +29,6 @@ func Memory(b *millstream.Batch) Source {
 				f.WideInt = f.WideInt || v > millstream.MaxExactInt || v < -millstream.MaxExactInt
 			}
 		}
-		if c.Type == millstream.String && !IsID(c.Name) {
-			m.words = append(m.words, c.Name)
-		}
 		m.fields = append(m.fields, f)
 	}
 	return m
@@ -41,7 +38,6 @@ type memory struct {
 	b           *millstream.Batch
 	byName      map[string]*millstream.Column
 	fields      []FieldStat
-	words       []string
 	first, last int64
 }
 
@@ -55,8 +51,15 @@ func (m *memory) Scan(ctx context.Context, s Scan, emit func(*millstream.Batch) 
 	if err != nil {
 		return ScanStats{}, err
 	}
+	var words []string
+	for _, f := range m.fields {
+		if widened(s.Types, f.Name, f.Type) == millstream.String && !IsID(f.Name) {
+			words = append(words, f.Name)
+		}
+	}
 	for from := 0; from < len(m.b.Times); from += runRows {
-		x.pieces = append(x.pieces, &memoryPiece{memory: m, from: from, to: min(from+runRows, len(m.b.Times)), views: map[string]*millstream.Column{}})
+		p := &memoryPiece{memory: m, types: s.Types, words: words, from: from, to: min(from+runRows, len(m.b.Times)), views: map[string]*millstream.Column{}}
+		x.pieces = append(x.pieces, p)
 	}
 	err = x.run()
 	return x.stats, err
@@ -65,6 +68,8 @@ func (m *memory) Scan(ctx context.Context, s Scan, emit func(*millstream.Batch) 
 // memoryPiece is a stretch of the batch's rows, and, at the block it stands on, a block.
 type memoryPiece struct {
 	*memory
+	types    map[string]millstream.Type
+	words    []string
 	from, to int
 	lo, hi   int // rows of the block
 	views    map[string]*millstream.Column
@@ -105,5 +110,8 @@ func (p *memoryPiece) column(name string) (*millstream.Column, error) {
 		p.views[name] = v
 	}
 	*v = sliceColumn(c, p.lo, p.hi)
+	if t := widened(p.types, name, c.Type); t != c.Type {
+		v.Widen(t)
+	}
 	return v, nil
 }

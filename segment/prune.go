@@ -51,6 +51,9 @@ func (l *leaf) prune(r *runScan) (verdict, error) {
 		return verdict{}, nil
 	}
 	v := verdict{may: c.someValue}
+	if widened(r.types, c.name, c.typ) != c.typ {
+		return v, nil // the index knows the values under their own type
+	}
 	x := l.test(c.typ)
 	switch {
 	case c.values != nil:

@@ -463,3 +463,45 @@ func TestRandomTextIsUTF8(t *testing.T) {
 		}
 	}
 }
+
+// TestSplitSources keeps the records of a stream in sources of their own types. With the stream's types given, together they answer as the whole does.
+func TestSplitSources(t *testing.T) {
+	r := rand.New(rand.NewPCG(12, 12))
+	batches := randomBatches(r, 600, true)
+	for i := range 40 { // batches of one type each, so that the sources differ
+		b := millstream.NewBuilder(millstream.Limits{})
+		if i%2 == 0 {
+			b.Int([]byte("status"), int64(i))
+		} else {
+			b.String([]byte("status"), []byte(randomText(r)))
+		}
+		if err := b.Commit(int64(5000 + i)); err != nil {
+			t.Fatal(err)
+		}
+		batches = append(batches, b.Batch())
+	}
+	whole := plainBatch(t, batches)
+	types := map[string]millstream.Type{}
+	for i := range whole.Columns {
+		types[whole.Columns[i].Name] = whole.Columns[i].Type
+	}
+	for range 150 {
+		q := Scan{Range: always, Filter: randomExpr(r, 2), Types: types}
+		var want, memory, segments []string
+		for i := range whole.Times {
+			if naive(q.Filter, whole, i) == yes {
+				want = append(want, rowText(whole, i))
+			}
+		}
+		for _, b := range batches {
+			memory = append(memory, scanAll(t, Memory(b), q)...)
+			segments = append(segments, scanAll(t, encodeAll(t, Options{}, b), q)...)
+		}
+		for name, got := range map[string][]string{"memory": memory, "segments": segments} {
+			sort.Slice(got, func(i, j int) bool { return timeOf(got[i]) < timeOf(got[j]) })
+			if !slices.Equal(got, want) {
+				t.Fatalf("%s, %#v: %d rows, want %d\n got %.400q\nwant %.400q", name, q.Filter, len(got), len(want), got, want)
+			}
+		}
+	}
+}

@@ -13,6 +13,7 @@ type readers struct {
 	stats  *ScanStats
 	byName map[string]*columnReader
 	words  []string // fields that Match searches
+	types  map[string]millstream.Type
 }
 
 var columnReaders = sync.Pool{New: func() any { return &columnReader{} }}
@@ -56,7 +57,7 @@ func (x *runScan) start() error {
 	}
 	x.words = x.words[:0]
 	for i := range h.cols {
-		if c := &h.cols[i]; c.typ == millstream.String && !IsID(c.name) {
+		if c := &h.cols[i]; widened(x.types, c.name, c.typ) == millstream.String && !IsID(c.name) {
 			x.words = append(x.words, c.name)
 		}
 	}
@@ -101,5 +102,9 @@ func (x *runScan) column(name string) (*millstream.Column, error) {
 	if cr.col != c {
 		cr.open(x, c)
 	}
-	return cr.block(x.current)
+	view, err := cr.block(x.current)
+	if t := widened(x.types, name, c.typ); err == nil && t != c.typ {
+		view.Widen(t) // the view is ours; its values are copied
+	}
+	return view, err
 }

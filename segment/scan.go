@@ -52,9 +52,10 @@ func newScanner(ctx context.Context, fields []FieldStat, s Scan, emit func(*mill
 	}
 	at := make(map[string]millstream.Type, len(fields))
 	for _, f := range fields {
-		at[f.Name] = f.Type
+		t := widened(s.Types, f.Name, f.Type)
+		at[f.Name] = t
 		if s.All {
-			x.names, x.types = append(x.names, f.Name), append(x.types, f.Type)
+			x.names, x.types = append(x.names, f.Name), append(x.types, t)
 		}
 	}
 	if !s.All {
@@ -67,6 +68,14 @@ func newScanner(ctx context.Context, fields []FieldStat, s Scan, emit func(*mill
 	}
 	x.cols = make([]millstream.Column, len(x.names))
 	return x, nil
+}
+
+// widened is the type under which a scan sees a field that is stored as another.
+func widened(types map[string]millstream.Type, name string, stored millstream.Type) millstream.Type {
+	if t := types[name]; t == millstream.String || t == millstream.Double && stored == millstream.Int64 {
+		return t
+	}
+	return stored
 }
 
 // run scans the pieces.

@@ -40,7 +40,10 @@ type ValueCount struct {
 // Scan says what to read of a source.
 type Scan struct {
 	Range  millstream.TimeRange
-	Filter Expr     // nil: all records
+	Filter Expr // nil: all records
+	// Types are the stream's types of its fields. A field that this source holds under a narrower type is filtered, searched and emitted as if it had been widened,
+	// so that an answer does not depend on which records were stored together. Fields that are not listed are taken as stored.
+	Types  map[string]millstream.Type
 	Fields []string // the columns to emit, in this order; a field the source lacks is left out of the batch
 	All    bool     // emit every field instead
 	Times  bool     // fill Batch.Times with the records' times; otherwise its length still is the number of records
