@@ -7,6 +7,7 @@ import (
 
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/query/sql"
+	"github.com/millstream/millstream/segment"
 )
 
 // accumulator is the state of one aggregate for every group of a partial result. Groups are numbered; a number that was never added to reads as empty.
@@ -21,15 +22,15 @@ type accumulator interface {
 	column(n int) millstream.Column
 }
 
-// newAccumulator makes the state of an aggregate over a field of type t.
-func newAccumulator(a sql.Agg, t millstream.Type) (accumulator, error) {
+// newAccumulator makes the state of an aggregate over a field of type t. alone says that there is one group only.
+func newAccumulator(a sql.Agg, t millstream.Type, alone bool) (accumulator, error) {
 	switch a.Func {
 	case sql.Count:
 		return &counter{}, nil
 	case sql.CountField:
 		return &counter{field: a.Field}, nil
 	case sql.CountDistinct:
-		return &distinct{keys: keyCoder{field: a.Field, typ: t}}, nil
+		return &distinct{keys: keyCoder{field: a.Field, typ: t}, alone: alone}, nil
 	case sql.Min, sql.Max:
 		return &extreme{field: a.Field, typ: t, max: a.Func == sql.Max}, nil
 	case sql.Sum, sql.Avg:
@@ -104,9 +105,73 @@ func (a *counter) column(n int) millstream.Column {
 	return millstream.Column{Type: millstream.Int64, Ints: a.n[:n:n]}
 }
 
+// masked counts the rows in which a text field is one of some values.
+type masked struct {
+	counter
+	values map[string]bool
+	dict   *string // the first entry of the dictionary that hits is for, see keyCoder
+	hits   []bool  // per entry: whether it is one of the values
+}
+
+// newMasked makes the state of a count with a filter that is an equality of a text field, or several; nil if it is not.
+func newMasked(a sql.Agg, typeOf func(field string) millstream.Type) *masked {
+	m := &masked{values: map[string]bool{}}
+	var values []segment.Value
+	switch f := a.Filter.(type) {
+	case segment.In:
+		m.field, values = f.Field, f.Values
+	case segment.Compare:
+		m.field, values = f.Field, []segment.Value{f.Value}
+		if f.Op != segment.Eq {
+			return nil
+		}
+	}
+	if a.Func != sql.Count || len(values) == 0 || m.field == millstream.TimestampField || typeOf(m.field) != millstream.String {
+		return nil
+	}
+	for _, v := range values {
+		if v.Kind != segment.StringValue {
+			return nil
+		}
+		m.values[v.Str] = true
+	}
+	return m
+}
+
+func (a *masked) add(b *millstream.Batch, gids []uint32) (grown int64) {
+	c := b.Column(a.field)
+	switch {
+	case c == nil:
+	case c.Codes == nil:
+		for i, g := range gids {
+			if c.IsValid(i) && a.values[c.Str(i)] {
+				a.n[g]++
+			}
+		}
+	case len(c.Dict) > 0:
+		if a.dict != &c.Dict[0] || len(a.hits) != len(c.Dict) {
+			a.dict, a.hits = &c.Dict[0], enlarge(a.hits[:0], len(c.Dict))
+			for i, s := range c.Dict {
+				a.hits[i] = a.values[s]
+			}
+		}
+		for i, g := range gids {
+			if a.hits[c.Codes[i]] && c.IsValid(i) {
+				a.n[g]++
+			}
+		}
+	}
+	return 0
+}
+
+func (a *masked) merge(o accumulator, to []uint32) int64 {
+	return a.counter.merge(&o.(*masked).counter, to)
+}
+
 // distinct counts a field's distinct values per group.
 type distinct struct {
 	keys  keyCoder
+	alone bool      // there is one group, whose values are those that keys knows
 	pairs pairTable // (group, value code) that were seen
 	n     []int64
 	codes []uint32
@@ -121,6 +186,9 @@ func (a *distinct) grow(groups int) int64 {
 func (a *distinct) add(b *millstream.Batch, gids []uint32) int64 {
 	a.codes = enlarge(a.codes, len(gids))
 	grown := a.keys.codes(b, len(gids), a.codes)
+	if a.alone {
+		return grown
+	}
 	for i, g := range gids {
 		if code := a.codes[i]; code != 0 {
 			grown += a.put(g, code)
@@ -146,6 +214,9 @@ func (a *distinct) merge(o accumulator, to []uint32) int64 {
 }
 
 func (a *distinct) column(n int) millstream.Column {
+	if a.alone {
+		a.n[0] = int64(a.keys.values() - 1)
+	}
 	return millstream.Column{Type: millstream.Int64, Ints: a.n[:n:n]}
 }
 
@@ -418,6 +489,17 @@ func decimals(xs []int128) millstream.Column {
 	return c
 }
 
+// another is a further quantile of values that a quantile keeps already.
+type another struct {
+	of *quantile
+	p  float64
+}
+
+func (a *another) grow(int) int64                        { return 0 }
+func (a *another) add(*millstream.Batch, []uint32) int64 { return 0 }
+func (a *another) merge(accumulator, []uint32) int64     { return 0 }
+func (a *another) column(n int) millstream.Column        { return a.of.at(n, a.p) }
+
 // quantile keeps every value and interpolates between the two nearest ranks, as quantile_cont does.
 type quantile struct {
 	field  string
@@ -462,7 +544,10 @@ func (a *quantile) merge(o accumulator, to []uint32) int64 {
 	return int64(cap(a.gids)-before) * 12
 }
 
-func (a *quantile) column(n int) millstream.Column {
+func (a *quantile) column(n int) millstream.Column { return a.at(n, a.p) }
+
+// at is the quantile p of each group.
+func (a *quantile) at(n int, p float64) millstream.Column {
 	starts := make([]int, n+1)
 	for _, g := range a.gids {
 		starts[g+1]++
@@ -482,7 +567,7 @@ func (a *quantile) column(n int) millstream.Column {
 			v.null(g)
 			continue
 		}
-		c.Floats[g] = interpolate(sorted[starts[g]:starts[g+1]], a.p)
+		c.Floats[g] = interpolate(sorted[starts[g]:starts[g+1]], p)
 	}
 	c.Valid = v.valid()
 	return c

@@ -16,11 +16,12 @@ import (
 // partial is the groups that one worker has found so far, or, after merging, all of them. A group is known by its number: with one key it is the key's code,
 // with more the number of the chain of pairs ((key 0, key 1), key 2) …, without any it is 0.
 type partial struct {
-	plan  *sql.Plan
-	keys  []*keyCoder
-	pairs []*pairTable // pairs[i] joins what precedes key i+1 with it
-	rows  counter      // rows of each group; with one key a code may have none yet
-	aggs  []accumulator
+	plan    *sql.Plan
+	nonNull []bool // keys whose null group is left out of the answer
+	keys    []*keyCoder
+	pairs   []*pairTable // pairs[i] joins what precedes key i+1 with it
+	rows    counter      // rows of each group; with one key a code may have none yet
+	aggs    []accumulator
 
 	codes []uint32 // of one key of the batch in hand
 	gids  []uint32 // group of each of its rows
@@ -36,6 +37,7 @@ type pass struct {
 
 // groups runs an aggregating plan.
 func (r *run) groups(ctx context.Context, emit func(*Rows) error) (Stats, error) {
+	r.dropNullGroups()
 	passes := r.passes()
 	workers := max(1, min(r.Workers, len(r.Inputs)))
 	partials, stats := make([]*partial, workers), make([]Stats, workers)
@@ -74,6 +76,34 @@ func (r *run) groups(ctx context.Context, emit func(*Rows) error) (Stats, error)
 	return total, partials[0].emit(emit)
 }
 
+// dropNullGroups takes a condition that a key is not null out of the filter: it is cheaper to leave its null group out of the answer.
+func (r *run) dropNullGroups() {
+	r.nonNull = make([]bool, len(r.Plan.Keys))
+	var rest segment.And
+	for _, c := range conjuncts(r.Plan.Filter, nil) {
+		key := -1
+		if not, ok := c.(segment.Not); ok {
+			if x, ok := not.X.(segment.IsNull); ok {
+				key = slices.IndexFunc(r.Plan.Keys, func(k sql.Key) bool { return k.Field == x.Field && k.Bucket == 0 })
+			}
+		}
+		if key < 0 {
+			rest = append(rest, c)
+		} else {
+			r.nonNull[key] = true
+		}
+	}
+	if !slices.Contains(r.nonNull, true) {
+		return
+	}
+	p := *r.Plan
+	p.Filter = nil
+	if len(rest) > 0 {
+		p.Filter = rest
+	}
+	r.Plan = &p
+}
+
 func sumStats(ss []Stats) (out Stats) {
 	for _, s := range ss {
 		out.ScannedRows += s.ScannedRows
@@ -85,7 +115,7 @@ func sumStats(ss []Stats) (out Stats) {
 }
 
 func (r *run) newPartial() (*partial, error) {
-	p := &partial{plan: r.Plan}
+	p := &partial{plan: r.Plan, nonNull: r.nonNull}
 	for i, k := range r.Plan.Keys {
 		t := r.typeOf(k.Field)
 		p.keys = append(p.keys, &keyCoder{field: k.Field, typ: t, bucket: k.Bucket})
@@ -93,12 +123,8 @@ func (r *run) newPartial() (*partial, error) {
 			p.pairs = append(p.pairs, &pairTable{})
 		}
 	}
-	for _, a := range r.Plan.Aggs {
-		if a.Func == sql.Count && a.Filter == nil {
-			p.aggs = append(p.aggs, &p.rows)
-			continue
-		}
-		acc, err := newAccumulator(a, r.typeOf(a.Field))
+	for i, a := range r.Plan.Aggs {
+		acc, err := r.accumulator(p, i, a)
 		if err != nil {
 			return nil, err
 		}
@@ -107,6 +133,25 @@ func (r *run) newPartial() (*partial, error) {
 	p.grow()
 	return p, nil
 }
+
+// accumulator makes the state of an aggregate, or finds what it can share with an earlier one.
+func (r *run) accumulator(p *partial, i int, a sql.Agg) (accumulator, error) {
+	if a.Func == sql.Count && a.Filter == nil {
+		return &p.rows, nil
+	}
+	if r.masked(a) {
+		return newMasked(a, r.typeOf), nil
+	}
+	for j, b := range r.Plan.Aggs[:i] {
+		if q, ok := p.aggs[j].(*quantile); ok && a.Func == sql.Quantile && a.Field == b.Field && reflect.DeepEqual(a.Filter, b.Filter) {
+			return &another{of: q, p: a.P}, nil
+		}
+	}
+	return newAccumulator(a, r.typeOf(a.Field), len(r.Plan.Keys) == 0)
+}
+
+// masked says whether an aggregate evaluates its filter itself, so that it needs no pass of its own. Without keys the pass may be answered by an index.
+func (r *run) masked(a sql.Agg) bool { return len(r.Plan.Keys) > 0 && newMasked(a, r.typeOf) != nil }
 
 // typeOf is a field's type in the answer; a field that no record has is a string.
 func (r *run) typeOf(field string) millstream.Type {
@@ -124,6 +169,10 @@ func (r *run) passes() []pass {
 	ps := []pass{{base: true}}
 next:
 	for i, a := range r.Plan.Aggs {
+		if r.masked(a) {
+			ps[0].aggs = append(ps[0].aggs, i)
+			continue
+		}
 		for j := range ps {
 			if reflect.DeepEqual(ps[j].filter, a.Filter) {
 				ps[j].aggs = append(ps[j].aggs, i)
@@ -159,6 +208,9 @@ func (r *run) passFields(p pass) (fields []string) {
 	}
 	for _, i := range p.aggs {
 		add(r.Plan.Aggs[i].Field)
+		if p.filter == nil {
+			eachField(r.Plan.Aggs[i].Filter, add) // of a masked count
+		}
 	}
 	return fields
 }
@@ -323,6 +375,7 @@ func (p *partial) merge(o *partial) (grown int64) {
 func (p *partial) emit(emit func(*Rows) error) error {
 	n := p.groups()
 	p.grow()
+	keep := p.kept(n)
 	cols := make([]millstream.Column, len(p.plan.Out))
 	for i, o := range p.plan.Out {
 		if o.Key >= 0 {
@@ -335,14 +388,24 @@ func (p *partial) emit(emit func(*Rows) error) error {
 		}
 		cols[i].Name = o.Name
 	}
-	var which []int32
+	return emitRows(cols, arrange(keep, cols, p.plan), emit)
+}
+
+// kept lists the groups that are in the answer.
+func (p *partial) kept(n int) []int32 {
+	keep := make([]int32, 0, n)
 	for i := range n {
 		if len(p.keys) == 0 || p.rows.n[i] > 0 {
-			which = append(which, int32(i))
+			keep = append(keep, int32(i))
 		}
 	}
-	which = arrange(which, cols, p.plan)
-	return emitRows(cols, which, emit)
+	for k, nonNull := range p.nonNull {
+		if nonNull {
+			codes := p.keyCodes(k, n)
+			keep = slices.DeleteFunc(keep, func(i int32) bool { return codes[i] == 0 })
+		}
+	}
+	return keep
 }
 
 // keyCodes gives the code that key k has in each of the groups.

@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"encoding/binary"
 	"math"
 	"unsafe"
 
@@ -83,13 +84,21 @@ func (k *keyCoder) dictionary(c *millstream.Column, n int, out []uint32) (grown 
 }
 
 func (k *keyCoder) texts(c *millstream.Column, n int, out []uint32) (grown int64) {
+	safe := len(c.Bytes) - 8 // a word may be read from here
 	for i := range n {
-		if !c.IsValid(i) {
+		if c.Valid != nil && !c.IsValid(i) {
 			out[i] = 0
 			continue
 		}
-		id, g := k.strs.find(c.Str(i))
-		out[i] = id
+		var g int64
+		from := int(c.Offsets[i])
+		if size := int(c.Offsets[i+1]) - from; size <= maxShort && from <= safe {
+			w := binary.LittleEndian.Uint64(c.Bytes[from:])
+			w = w&(1<<(8*size)-1) | uint64(size)<<56
+			out[i], g = k.strs.findShort(w)
+		} else {
+			out[i], g = k.strs.find(c.Str(i))
+		}
 		grown += g
 	}
 	return grown

@@ -92,6 +92,8 @@ type run struct {
 	Request
 	budget *budget
 	types  map[string]millstream.Type
+
+	nonNull []bool // of an aggregate's keys: its null group is not wanted
 }
 
 // with opens an input, as the stream's schema sees it, for the time of f.

@@ -104,7 +104,7 @@ func (p *partial) fromValueCounts(ps pass, src segment.Source) bool {
 	}
 	for _, i := range ps.aggs {
 		a := p.plan.Aggs[i]
-		if a.Func != sql.Count && (a.Func != sql.CountField || a.Field != key.Field) {
+		if a.Filter != nil || a.Func != sql.Count && (a.Func != sql.CountField || a.Field != key.Field) {
 			return false
 		}
 	}
