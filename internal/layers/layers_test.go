@@ -16,8 +16,8 @@ const module = "github.com/millstream/millstream"
 var rows = [][]string{
 	{""},
 	{"segment", "blob", "migrations", "store/db", "rpc/rpcpb", "ui", "internal"},
-	{"segment/metrics"},
-	{"ingest/decode", "ingest/wal"},
+	{"segment/metrics", "ingest/decode", "ingest/wal"},
+	{"internal/timespec"},
 	{"store", "cluster", "shard", "ingest/json", "ingest/elastic", "ingest/loki", "ingest/otlp", "ingest/prometheus", "ingest/pipeline", "query/sql", "query/promql", "query/cache", "query/engine"},
 	{"ingest", "query/scan"},
 	{"query", "compactor", "alert", "rpc"},

@@ -1,0 +1,250 @@
+package faults
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/millstream/millstream/internal/mstest"
+)
+
+// limit lets the ledger read all its rows in one answer, and makes flushes frequent enough to be hit by every fault.
+var env = []string{"MS_QUERIER_MAX_RESULT_ROWS=100000000", "MS_INTAKE_FLUSH_INTERVAL_SECS=1"}
+
+func TestKill9(t *testing.T) {
+	n := mstest.Start(t, env...)
+	l := startLedger(n, 4)
+	var slowest time.Duration
+	for range rounds(8, 200) {
+		time.Sleep(time.Duration(50+rand.IntN(1500)) * time.Millisecond)
+		n.Kill()
+		slowest = max(slowest, n.Run())
+	}
+	l.end()
+	t.Logf("slowest restart: %s", slowest)
+	l.check(t, "after kill -9")
+	n.Flush()
+	l.check(t, "after the flush")
+}
+
+func TestTornWAL(t *testing.T) {
+	n := mstest.Start(t, append(env, "MS_INTAKE_FLUSH_INTERVAL_SECS=3600")...)
+	for i := range rounds(4, 30) {
+		l := startLedger(n, 2)
+		l.stream = fmt.Sprintf("torn%d", i)
+		time.Sleep(300 * time.Millisecond)
+		n.Kill()
+		l.end()
+		tear(t, n, i)
+		n.Run()
+		l.check(t, fmt.Sprintf("after tail damage %d", i))
+	}
+}
+
+// tear does to the end of the newest WAL file what a crash can: garbage or zeros behind the last frame, or half a frame.
+func tear(t *testing.T, n *mstest.Node, kind int) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(n.Dir, "data", "wal", "*.wal"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no WAL file: %v", err)
+	}
+	f, err := os.OpenFile(files[len(files)-1], os.O_WRONLY|os.O_APPEND, 0)
+	must(t, err)
+	defer func() { _ = f.Close() }()
+	tail := [][]byte{bytes.Repeat([]byte{0xa5}, 1+rand.IntN(5000)), make([]byte, 4096), []byte("\x40\x00\x00\x00half a frame"), {1}}[kind%4]
+	_, err = f.Write(tail)
+	must(t, err)
+}
+
+func TestDatabaseCrashes(t *testing.T) {
+	n := mstest.Start(t, env...)
+	l := startLedger(n, 4)
+	for range rounds(4, 20) {
+		time.Sleep(time.Duration(300+rand.IntN(1500)) * time.Millisecond)
+		pid := postmaster(t, n)
+		must(t, syscall.Kill(pid, syscall.SIGQUIT)) // an immediate shutdown: no checkpoint, no goodbye
+		before := l.ackedNow()
+		mstest.WaitFor(t, 30*time.Second, "writes go on", func() bool { return l.ackedNow() > before })
+	}
+	n.Ready(30 * time.Second)
+	l.end()
+	l.check(t, "after database crashes")
+	n.Flush()
+	l.check(t, "after the flush")
+}
+
+func postmaster(t *testing.T, n *mstest.Node) int {
+	t.Helper()
+	var pid int
+	mstest.WaitFor(t, 30*time.Second, "the database server runs", func() bool {
+		b, err := os.ReadFile(filepath.Join(n.Dir, "data", "postgres", "postmaster.pid"))
+		if err != nil {
+			return false
+		}
+		first, _, _ := strings.Cut(string(b), "\n")
+		pid, err = strconv.Atoi(strings.TrimSpace(first))
+		return err == nil && syscall.Kill(pid, 0) == nil
+	})
+	return pid
+}
+
+func TestReaderDuringFlush(t *testing.T) {
+	n := mstest.Start(t, env...)
+	l := startLedger(n, 2)
+	mstest.WaitFor(t, 20*time.Second, "the first record", func() bool { return l.ackedNow() > 0 })
+	var last int64
+	flushed, reads := false, rounds(100, 1000)
+	for range reads {
+		before := l.ackedNow()
+		a := n.SQL("SELECT count(*) AS n, count(DISTINCT seq) AS d FROM ledger")
+		after := l.next.Load()
+		rows, distinct := number(a.Rows[0][0]), number(a.Rows[0][1])
+		if rows < before || rows > after || rows != distinct || rows < last || a.Partial {
+			t.Fatalf("acked before %d, attempted after %d: n %d distinct %d, last %d, partial %v", before, after, rows, distinct, last, a.Partial)
+		}
+		last = rows
+		flushed = flushed || a.Stats.Segments.Total > 1
+		time.Sleep(10 * time.Millisecond)
+	}
+	l.end()
+	if !flushed {
+		t.Error("no flush happened during the reads: the test shows nothing")
+	}
+	l.check(t, "after the reads")
+}
+
+func TestObjectStoreGoesAway(t *testing.T) {
+	s3 := newGateway(t)
+	n := mstest.Start(t, append(env, "MS_OBJECT_STORE_BACKEND=s3", "MS_OBJECT_STORE_BUCKET=test", "MS_OBJECT_STORE_ENDPOINT="+s3.url, "MS_OBJECT_STORE_PATH_STYLE=true",
+		"MS_OBJECT_STORE_ACCESS_KEY=test", "MS_OBJECT_STORE_SECRET_KEY=testsecret", "MS_OBJECT_STORE_OP_TIMEOUT_SECS=2")...)
+	l := startLedger(n, 2)
+	for range rounds(2, 10) {
+		time.Sleep(2 * time.Second)
+		s3.kill()
+		before := l.ackedNow()
+		time.Sleep(3 * time.Second)
+		if l.ackedNow() == before {
+			t.Error("writes stopped while the object store was away")
+		}
+		s3.start()
+	}
+	l.end()
+	l.check(t, "after outages of the object store")
+	n.Flush()
+	l.check(t, "after the flush")
+	n.Kill()
+	s3.kill()
+	n.Launch() // the node waits for the object store, and says so
+	mstest.WaitFor(t, 20*time.Second, "the node tells what it waits for", func() bool { return strings.Contains(n.Log(), "waiting") })
+	s3.start()
+	n.Ready(60 * time.Second)
+	l.check(t, "after a start without the object store")
+}
+
+func TestPauseAndResume(t *testing.T) {
+	n := mstest.Start(t, env...)
+	l := startLedger(n, 2)
+	for range rounds(1, 10) {
+		time.Sleep(time.Second)
+		n.Signal(syscall.SIGSTOP)
+		time.Sleep(time.Duration(rounds(3, 25)) * time.Second)
+		before := l.ackedNow()
+		n.Signal(syscall.SIGCONT)
+		mstest.WaitFor(t, 10*time.Second, "writes go on", func() bool { return l.ackedNow() > before })
+	}
+	l.end()
+	l.check(t, "after pauses")
+}
+
+func TestOrderlyStopPublishesEverything(t *testing.T) {
+	n := mstest.Start(t, append(env, "MS_INTAKE_FLUSH_INTERVAL_SECS=3600")...)
+	l := startLedger(n, 2)
+	time.Sleep(500 * time.Millisecond)
+	l.end()
+	if !n.Stop() {
+		t.Errorf("the node did not stop in order:\n%s", n.Log())
+	}
+	n.Run()
+	l.check(t, "after an orderly stop")
+	if a := n.SQL("SELECT count(*) FROM ledger"); a.Stats.UnflushedRows != 0 {
+		t.Errorf("%d rows are unflushed after an orderly stop", a.Stats.UnflushedRows)
+	}
+}
+
+func TestSecondNodeOnTheSameDirectoryIsRefused(t *testing.T) {
+	n := mstest.Start(t, env...)
+	cmd := exec.Command(mstest.Binary(t), "serve")
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "MS_NODE_DATA_DIR=" + filepath.Join(n.Dir, "data"), "MS_HTTP_LISTEN=127.0.0.1:0", "MS_OTLP_LISTEN=127.0.0.1:0"}
+	out, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "in use") {
+		t.Errorf("%v: %s", err, out)
+	}
+	n.Ready(time.Second)
+}
+
+// gateway is a real S3 server that can be killed and started again.
+type gateway struct {
+	t    *testing.T
+	dir  string
+	addr string
+	url  string
+	cmd  *exec.Cmd
+}
+
+func newGateway(t *testing.T) *gateway {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	g := &gateway{t: t, dir: t.TempDir(), addr: l.Addr().String()}
+	must(t, l.Close())
+	g.url = "http://" + g.addr
+	must(t, os.MkdirAll(filepath.Join(g.dir, "objects", "test"), 0o700)) // a directory is a bucket
+	must(t, os.Mkdir(filepath.Join(g.dir, "sidecar"), 0o700))
+	g.start()
+	t.Cleanup(g.kill)
+	return g
+}
+
+func (g *gateway) start() {
+	g.t.Helper()
+	bin, err := exec.LookPath("versitygw")
+	if err != nil {
+		bin, _ = filepath.Abs("../../.cache/bin/versitygw")
+	}
+	g.cmd = exec.Command(bin, "--port", g.addr, "--quiet", "posix", "--sidecar", filepath.Join(g.dir, "sidecar"), filepath.Join(g.dir, "objects"))
+	g.cmd.Env = append(os.Environ(), "ROOT_ACCESS_KEY=test", "ROOT_SECRET_KEY=testsecret")
+	if err := g.cmd.Start(); err != nil {
+		g.t.Fatalf("the S3 server of the tests is missing: run make test, which builds it (%v)", err)
+	}
+	mstest.WaitFor(g.t, 20*time.Second, "the S3 server listens", func() bool {
+		c, err := net.Dial("tcp", g.addr)
+		if err == nil {
+			_ = c.Close()
+		}
+		return err == nil
+	})
+}
+
+func (g *gateway) kill() { _ = g.cmd.Process.Kill(); _ = g.cmd.Wait() }
+
+func number(v any) int64 {
+	n, _ := v.(json.Number).Int64()
+	return n
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
