@@ -21,6 +21,10 @@ func ChildMain() error {
 	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
 		return fmt.Errorf("set limit: %w", err)
 	}
+	// If memory runs out, the kernel shall end a query and not the node.
+	if err := os.WriteFile("/proc/self/oom_score_adj", []byte("800"), 0o600); err != nil {
+		return fmt.Errorf("set out-of-memory score: %w", err)
+	}
 	file := os.NewFile(socketFD, "socket")
 	sock, err := net.FileConn(file)
 	if err != nil {

@@ -213,7 +213,22 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// forever is a query that runs until it is stopped, and one that DuckDB cannot interrupt.
+// TestDamagedFile: a fault of a file is ours, not the statement's, and is not shown.
+func TestDamagedFile(t *testing.T) {
+	p := newPool(t, nil)
+	f := filepath.Join(t.TempDir(), "x.parquet")
+	if err := os.WriteFile(f, []byte("PAR1 this is not Parquet PAR1"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := answer(t, p, Job{SQL: "SELECT n FROM t0", Tables: []Table{table(f)}}); millstream.KindOf(err) != millstream.Internal {
+		t.Errorf("damaged: %v", err)
+	}
+	if _, _, err := answer(t, p, Job{SQL: "SELECT n FROM t0", Tables: []Table{table(f + ".gone")}}); millstream.KindOf(err) != millstream.Internal {
+		t.Errorf("missing: %v", err)
+	}
+}
+
+// forever is a query that runs until it is stopped.
 const forever = "SELECT count(*) FROM range(100000000000) a(x) WHERE hash(x) = 1"
 
 func TestCancel(t *testing.T) {
@@ -319,6 +334,8 @@ func TestIdleChildrenStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.wg.Wait() // the child's goroutine ends with it
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if left, err := filepath.Glob(filepath.Join(p.o.Dir, "child-*")); err != nil || len(left) > 0 || len(p.all) > 0 {
 		t.Errorf("left: %v, %v, %d children", left, err, len(p.all))
 	}

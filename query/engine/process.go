@@ -29,6 +29,9 @@ const (
 	stderrKept  = 8 << 10
 )
 
+// memoryHint is what to do about a query that is too big.
+const memoryHint = "narrow the time range, filter more, or group by fewer values"
+
 // Reasons for which a child is killed.
 const (
 	killedMemory = "memory"
@@ -288,7 +291,7 @@ func (c *process) fault(err error) error {
 	case reason == nil:
 		return millstream.Wrap(millstream.Unprocessable, err, "the SQL engine failed while it ran this query (%s); other queries are not affected", c.state)
 	case *reason == killedMemory:
-		return millstream.Wrap(millstream.Unprocessable, err, "the query grew over its memory limit and was stopped: narrow the time range, filter more, or group by fewer values")
+		return millstream.Wrap(millstream.Unprocessable, err, "the query grew over its memory limit and was stopped: %s", memoryHint)
 	case *reason == killedStop:
 		return millstream.Wrap(millstream.Unavailable, err, "the SQL engine is stopping")
 	}

@@ -171,7 +171,7 @@ var kinds = []struct {
 	kind   millstream.Kind
 	text   string // instead of DuckDB's
 }{
-	{"Out of Memory Error", millstream.Unprocessable, "the query needs more memory than it may use: narrow the time range, filter more, or group by fewer values"},
+	{"Out of Memory Error", millstream.Unprocessable, "the query needs more memory than it may use: " + memoryHint},
 	{"Binder Error", millstream.Invalid, ""}, {"Catalog Error", millstream.Invalid, ""}, {"Conversion Error", millstream.Invalid, ""},
 	{"Out of Range Error", millstream.Invalid, ""}, {"Invalid Input Error", millstream.Invalid, ""}, {"Parser Error", millstream.Invalid, ""},
 	{"Invalid Type Error", millstream.Invalid, ""}, {"Mismatch Type Error", millstream.Invalid, ""}, {"Not implemented Error", millstream.Invalid, ""},
@@ -181,7 +181,8 @@ var kinds = []struct {
 	{"INTERRUPT Error", millstream.Canceled, "canceled"},
 }
 
-// classify makes an error of DuckDB's message. What is shown of it names no file and not the rewritten text.
+// classify makes an error of DuckDB's message. What is shown of it names no file and not the rewritten text. A message that names a file is about the file, and
+// so about us, except where a value in it cannot be converted.
 func classify(message string, j *Job) error {
 	for _, k := range kinds {
 		rest, ok := strings.CutPrefix(message, k.prefix)
@@ -192,12 +193,20 @@ func classify(message string, j *Job) error {
 			return millstream.Errorf(k.kind, "%s", k.text)
 		}
 		rest, _, _ = strings.Cut(strings.TrimPrefix(rest, ": "), "\n\nLINE ")
-		for _, t := range j.Tables {
-			for _, f := range t.Files {
-				rest = strings.ReplaceAll(rest, f, "a segment")
-			}
+		hidden := hideFiles(rest, j)
+		if hidden != rest && k.prefix != "Conversion Error" {
+			break
 		}
-		return millstream.Errorf(k.kind, "%s", strings.TrimSpace(rest))
+		return millstream.Errorf(k.kind, "%s", strings.TrimSpace(hidden))
 	}
 	return errors.New(message)
+}
+
+func hideFiles(message string, j *Job) string {
+	for _, t := range j.Tables {
+		for _, f := range t.Files {
+			message = strings.ReplaceAll(message, f, "a segment")
+		}
+	}
+	return message
 }

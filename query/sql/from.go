@@ -32,7 +32,7 @@ func (b *binder) bindFrom(n node, sc *scope, ctes *cte, pushable bool) error {
 			name = function(call)
 		}
 		// What the columns are called depends on the arguments.
-		sc.relations = append(sc.relations, &relation{name: name, columns: renamed(nil, nil), open: true})
+		sc.relations = append(sc.relations, &relation{name: name, open: true})
 	case "EXPRESSION_LIST":
 		return b.bindValues(n, sc, ctes)
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,6 +23,10 @@ const (
 	maxCached     = 128
 )
 
+// parserSettings are those of the parser's instance. They are given when it is opened, not per connection: the last one forbids to set any.
+const parserSettings = "threads=1&memory_limit=256MB&autoinstall_known_extensions=false&autoload_known_extensions=false" +
+	"&enable_external_access=false&lock_configuration=true"
+
 // Gate parses statements with DuckDB's own parser and lets through what is allowed. It is safe for concurrent use. It never runs a statement: its instance
 // holds nothing, may not touch files or network (its configuration is locked), and serves as a parser only. The parser bounds its own recursion (expression depth 1,000, a limited
 // stack for the grammar), which the tests check with texts of the full length: a fault here would end the node.
@@ -39,15 +42,7 @@ type Gate struct {
 
 // NewGate opens the parser.
 func NewGate() (*Gate, error) {
-	connector, err := duckdb.NewConnector("", func(c driver.ExecerContext) error {
-		for _, set := range []string{"SET threads = 1", "SET memory_limit = '256MB'", "SET autoinstall_known_extensions = false",
-			"SET autoload_known_extensions = false", "SET enable_external_access = false", "SET lock_configuration = true"} {
-			if _, err := c.ExecContext(context.Background(), set, nil); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	connector, err := duckdb.NewConnector("?"+parserSettings, nil)
 	if err != nil {
 		return nil, fmt.Errorf("open SQL parser: %w", err)
 	}

@@ -328,3 +328,43 @@ func tablesOf(s *Statement, fields map[string][]millstream.Field) []Table {
 	}
 	return out
 }
+
+func TestParallel(t *testing.T) {
+	g, err := NewGate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	var wg sync.WaitGroup
+	for i := range 16 {
+		wg.Go(func() {
+			for j := range 20 {
+				text := fmt.Sprintf("SELECT service, max(n) + %d FROM app WHERE d > n GROUP BY 1", i*j)
+				s, err := g.Parse(t.Context(), text, Params{})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				b, err := s.Bind(t.Context(), tablesOf(s, testFields()), time.Now())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if q, err := b.Exact(t.Context()); err != nil || !strings.Contains(q.SQL, fmt.Sprintf("+ %d)", i*j)) {
+					t.Errorf("%s: %v, %v", text, q, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestParserIsLocked: the parser's own instance could not be turned against the node either.
+func TestParserIsLocked(t *testing.T) {
+	g := gate(t)
+	for _, q := range []string{"SELECT * FROM read_text('/etc/hostname')", "SET threads = 2", "INSTALL httpfs"} {
+		if _, err := g.db.ExecContext(t.Context(), q); err == nil {
+			t.Errorf("%s: it ran", q)
+		}
+	}
+}
