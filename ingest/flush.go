@@ -27,6 +27,8 @@ const (
 	// bufferGrace is how long a published range stays readable for a query that came without a Hold.
 	bufferGrace = 10 * time.Second
 	maxBackOff  = 5 * time.Second
+	// suspicious is a gap in this process's time, on the wall clock, after which another may have taken its place: the machine slept, or the process was stopped.
+	suspicious = 10 * time.Second
 )
 
 var errEnough = errors.New("the range is long enough")
@@ -44,13 +46,17 @@ func (w *Writer) flushLoop(ctx context.Context) error {
 	defer tick.Stop()
 	last, wait, failures := time.Now(), time.Duration(0), 0
 	for {
-		kicked := false
+		kicked, slept := false, w.cfg.Now().Round(0)
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 			w.reap()
 		case <-w.kick:
+			kicked = true
+		}
+		if w.cfg.Now().Round(0).Sub(slept) > suspicious {
+			w.ask()
 			kicked = true
 		}
 		if since := time.Since(last); since < wait || !kicked && failures == 0 && since < w.cfg.FlushInterval {

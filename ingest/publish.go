@@ -244,11 +244,16 @@ func (w *Writer) Beat(b store.Beat) {
 	case b.Forgotten, system != "" && system != b.SystemID, !registered:
 		w.suspect(b.SystemID)
 	case at < position: // or the heartbeat was read before a publish: asking tells
-		w.mu.Lock()
-		w.verify = true
-		w.mu.Unlock()
+		w.ask()
 		w.kickFlush()
 	}
+}
+
+// ask makes the next flush ask the database for the position, and thereby whether this process still holds the WAL, even if there is nothing to publish.
+func (w *Writer) ask() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.verify = true
 }
 
 // Confirmed says whether the database's history is the one this node knows. While it is not, answers are partial and keyed writes wait.

@@ -25,7 +25,7 @@ type room struct {
 }
 
 func newRoom(stream, total int64) *room {
-	return &room{streamLimit: stream, totalLimit: total, memoryLimit: total / 2, streams: map[millstream.StreamID]int64{}, freed: make(chan struct{})}
+	return &room{streamLimit: stream, totalLimit: total, memoryLimit: total / 8 * 3, streams: map[millstream.StreamID]int64{}, freed: make(chan struct{})}
 }
 
 // wait takes room for the sizes, or refuses with Unavailable once patience ends. kick is called when a flush would help.

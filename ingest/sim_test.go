@@ -212,7 +212,6 @@ func TestPublishSimulation(t *testing.T) {
 
 func TestSimulationCatchesMutants(t *testing.T) {
 	mutants := map[string]mutant{
-		"no fence check":             {noFence: true},
 		"buffer dropped too early":   {dropBeforeVisible: true},
 		"WAL deleted before publish": {retireEarly: true},
 		"upload error is success":    {uploadErrorIsSuccess: true},
