@@ -26,8 +26,8 @@ type Info struct {
 	Fields            []FieldStat
 }
 
-// maxRunBytes bounds the values of a run, so that encoding one takes bounded memory.
-const maxRunBytes = 128 << 20
+// maxRunBytes bounds the values of a run, so that encoding one takes bounded memory and every offset fits its type.
+const maxRunBytes = 256 << 20
 
 var runWriters sync.Pool // of *runWriter at level 0
 
@@ -64,12 +64,13 @@ func eachRun(t *table, o Options, f func(info runInfo, cols []column, data, inde
 	if !o.TimeOrder {
 		main = t.mainText()
 	}
-	perRun := max(blockRows, min(runRows, int(maxRunBytes/(t.rawSize/int64(len(t.refs))+1))))
-	for from := 0; from < len(t.refs); from += perRun {
-		info, err := w.write(t, t.refs[from:min(from+perRun, len(t.refs))], main)
+	for from := 0; from < len(t.refs); {
+		to := t.runEnd(from, maxRunBytes)
+		info, err := w.write(t, t.refs[from:to], main)
 		if err != nil {
 			return err
 		}
+		from = to
 		if err := f(info, w.cols, w.data, w.index.p); err != nil {
 			return err
 		}

@@ -118,6 +118,26 @@ func TestLargeTexts(t *testing.T) {
 	}
 }
 
+// TestRunEnd cuts runs where the values of large records would exceed the limit, wherever they stand.
+func TestRunEnd(t *testing.T) {
+	big := strings.Repeat("x", 1000)
+	all, err := newTable([]*millstream.Batch{logs("m", "a", big, big, big, "b", "c", strings.Repeat("x", 5000), "d")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []int
+	for from := 0; from < len(all.refs); {
+		from = all.runEnd(from, 2500)
+		got = append(got, from)
+	}
+	if want := []int{3, 6, 7, 8}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if end := all.runEnd(0, 1<<20); end != 8 {
+		t.Errorf("%d, want all", end)
+	}
+}
+
 func TestScanStops(t *testing.T) {
 	batches := randomBatches(rand.New(rand.NewPCG(8, 8)), 5000, false)
 	for name, s := range map[string]Source{"memory": Memory(plainBatch(t, batches)), "segment": encodeAll(t, Options{}, batches...)} {

@@ -101,6 +101,31 @@ func (t *table) sortByTime() {
 
 func (t *table) time(r ref) int64 { return t.batches[r.batch].Times[r.row] }
 
+// runEnd is the end of the run that begins at from: runRows later, or sooner if the values of so many records are larger than limit.
+func (t *table) runEnd(from int, limit int64) int {
+	end := min(from+runRows, len(t.refs))
+	if t.rawSize <= limit {
+		return end
+	}
+	size := int64(0)
+	for to := from; to < end; to++ {
+		if size += t.rowSize(t.refs[to]); size > limit && to > from {
+			return to
+		}
+	}
+	return end
+}
+
+func (t *table) rowSize(r ref) int64 {
+	n := int64(8 * len(t.fields))
+	for i := range t.fields {
+		if c := t.fields[i].cols[r.batch]; c != nil && c.Type == millstream.String {
+			n += int64(len(c.Str(int(r.row))))
+		}
+	}
+	return n
+}
+
 // gather copies a field's values of the given rows into out, whose memory is reused. The result is plain; Valid is nil if no value is missing.
 func (f *tableField) gather(out *millstream.Column, refs []ref) (values int) {
 	valid := resize(out.Valid[:0], (len(refs)+63)/64)
