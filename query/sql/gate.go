@@ -28,8 +28,8 @@ const parserSettings = "threads=1&memory_limit=256MB&autoinstall_known_extension
 	"&enable_external_access=false&lock_configuration=true"
 
 // Gate parses statements with DuckDB's own parser and lets through what is allowed. It is safe for concurrent use. It never runs a statement: its instance
-// holds nothing, may not touch files or network (its configuration is locked), and serves as a parser only. The parser bounds its own recursion (expression depth 1,000, a limited
-// stack for the grammar), which the tests check with texts of the full length: a fault here would end the node.
+// holds nothing, may not touch files or network (its configuration is locked), and serves as a parser only. The parser bounds its own recursion (expression
+// depth 1,000, a limited stack for the grammar), which the tests check with texts of the full length: a fault here would end the node.
 type Gate struct {
 	db          *sql.DB
 	serialize   *sql.Stmt
