@@ -77,3 +77,23 @@ func BenchmarkEncode(b *testing.B) {
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/sample")
 	}
 }
+
+// BenchmarkMerge reports the CPU time and the bytes of a sample in a segment merged from five.
+func BenchmarkMerge(b *testing.B) {
+	w := metricstest.New(benchSeries)
+	var in []Source
+	for i := range 5 {
+		in = append(in, encode(b, benchHead(b, w, i*benchTicks, (i+1)*benchTicks)))
+	}
+	b.ResetTimer()
+	for range b.N {
+		var data, index bytes.Buffer
+		info, err := Merge(&data, &index, in)
+		if err != nil {
+			b.Fatal(err)
+		}
+		n := float64(info.Rows)
+		b.ReportMetric(float64(data.Len()+index.Len())/n, "B/sample")
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/sample")
+	}
+}
