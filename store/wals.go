@@ -92,6 +92,21 @@ func refuseTake(why error, t WALTake, format string, args ...any) error {
 	return e
 }
 
+// WALs lists the registered WALs for an operator, without the discarded ones.
+func (s *Store) WALs(ctx context.Context) ([]WALState, error) {
+	rows, err := read(ctx, s.q.WALs)
+	if err != nil {
+		return nil, fail(err, "list the WALs")
+	}
+	out := make([]WALState, len(rows))
+	for i, w := range rows {
+		out[i] = WALState{
+			ID: millstream.WALID(w.ID), Node: millstream.NodeID(w.NodeID), Addr: w.Addr, Incarnation: w.Incarnation, Position: millstream.LSN(w.Position), Clean: w.Clean, LastPublish: deref(w.PublishedAt),
+		}
+	}
+	return out, nil
+}
+
 // AdoptWAL is an operator's word that the next directory that claims this WAL is right, whatever its identity and end. Rows it lacks are given up.
 func (s *Store) AdoptWAL(ctx context.Context, id millstream.WALID) error {
 	return s.setWAL(ctx, id, walAdopted)

@@ -92,12 +92,19 @@ func TestAdoptAndDiscardWAL(t *testing.T) {
 		t.Fatalf("the former directory: got %v, want ErrIdentity", err)
 	}
 
+	if list := must(w.WALs(ctx))(t); len(list) != 1 || list[0].ID != w.wal || list[0].Position != 100 || list[0].LastPublish.IsZero() {
+		t.Fatalf("WALs %+v", list)
+	}
+
 	check(t, w.DiscardWAL(ctx, w.wal))
 	if _, err := w.TakeWAL(ctx, copied); !errors.Is(err, store.ErrDiscarded) {
 		t.Fatalf("got %v, want ErrDiscarded", err)
 	}
 	if _, _, err := w.Publish(ctx, w.flush(100, 101)); !errors.Is(err, store.ErrFenced) {
 		t.Fatalf("got %v, want ErrFenced", err)
+	}
+	if list := must(w.WALs(ctx))(t); len(list) != 0 {
+		t.Fatalf("WALs %+v after the discard", list)
 	}
 	if n := len(must(w.Snapshot(ctx, w.org, nil, millstream.TimeRange{}))(t).WALs); n != 0 {
 		t.Fatalf("a snapshot waits for %d WALs, want 0", n)

@@ -194,7 +194,7 @@ func (q *Queries) TakeWAL(ctx context.Context, arg TakeWALParams) error {
 }
 
 const wALs = `-- name: WALs :many
-SELECT id, node_id, incarnation, addr, identity, position, clean, state, taken_at, published_at FROM wals ORDER BY id
+SELECT id, node_id, incarnation, addr, identity, position, clean, state, taken_at, published_at FROM wals WHERE state <> 'discarded' ORDER BY id
 `
 
 func (q *Queries) WALs(ctx context.Context) ([]Wal, error) {

@@ -38,4 +38,4 @@ DELETE FROM wal_ranges WHERE published_at < now() - make_interval(secs => @age_s
 SELECT pg_advisory_xact_lock(5471290331);
 
 -- name: WALs :many
-SELECT * FROM wals ORDER BY id;
+SELECT * FROM wals WHERE state <> 'discarded' ORDER BY id;
