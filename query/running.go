@@ -28,15 +28,42 @@ type task struct {
 	counts  segmentCounts
 }
 
-// segmentCounts are counted by the workers of a query.
-type segmentCounts struct{ opened, cached atomic.Int64 }
+// segmentCounts are the segments that the workers of a query opened. A statement may read one segment for several of its tables.
+type segmentCounts struct {
+	mu     sync.Mutex
+	opened map[millstream.SegmentID]bool // whether it was cached
+}
+
+func (c *segmentCounts) add(id millstream.SegmentID, cached bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.opened[id]; !ok {
+		c.opened[id] = cached
+	}
+}
+
+func (c *segmentCounts) reset() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.opened = map[millstream.SegmentID]bool{}
+}
+
+func (c *segmentCounts) count() (opened, cached int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, was := range c.opened {
+		if was {
+			cached++
+		}
+	}
+	return len(c.opened), cached
+}
 
 // reset forgets an attempt.
 func (t *task) reset() {
 	t.answer = Answer{Warnings: []string{}}
 	t.answer.Stats.Nodes = 1
-	t.counts.opened.Store(0)
-	t.counts.cached.Store(0)
+	t.counts.reset()
 	t.progress.Sources.Store(0)
 	t.progress.Rows.Store(0)
 	t.progress.Bytes.Store(0)
@@ -47,9 +74,10 @@ func (t *task) reset() {
 func (t *task) finish(took time.Duration) {
 	s := &t.answer.Stats
 	s.TookMS = took.Milliseconds()
-	s.Segments.Scanned = max(0, int(t.counts.opened.Load())-s.Segments.Pruned)
-	s.Segments.Pruned = s.Segments.Total - s.Segments.Scanned
-	s.Segments.Cached = min(int(t.counts.cached.Load()), s.Segments.Scanned)
+	opened, cached := t.counts.count()
+	s.Segments.Scanned = max(0, opened-s.Segments.Pruned)
+	s.Segments.Pruned = max(0, s.Segments.Total-s.Segments.Scanned)
+	s.Segments.Cached = min(cached, s.Segments.Scanned)
 	t.answer.Partial = len(t.answer.Reasons) > 0
 }
 

@@ -178,10 +178,7 @@ func (e *Engine) fetch(ctx context.Context, q *task, s millstream.Segment) (*cac
 		}
 		return nil, err
 	}
-	q.counts.opened.Add(1)
-	if h.Cached {
-		q.counts.cached.Add(1)
-	}
+	q.counts.add(s.ID, h.Cached)
 	return h, nil
 }
 
