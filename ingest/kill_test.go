@@ -21,7 +21,15 @@ import (
 	"github.com/millstream/millstream/blob"
 )
 
-var killCycles = flag.Int("kill.cycles", 12, "processes that the kill test kills")
+var killCycles = flag.Int("kill.cycles", campaign(12, 200), "processes that the kill test kills")
+
+// campaign is the size of a fault test: short, or long if MS_FAULTS=full.
+func campaign(short, long int) int {
+	if os.Getenv("MS_FAULTS") == "full" {
+		return long
+	}
+	return short
+}
 
 // killPoints are where a child kills itself; "" is a random moment chosen by the parent.
 var killPoints = []string{"", "before sync", "after sync", "acknowledged", "upload", "publish", "published", "retire"}

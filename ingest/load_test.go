@@ -86,3 +86,21 @@ func peakMemory(b *testing.B) float64 {
 	}
 	return 0
 }
+
+// BenchmarkStart is a start with 64 MiB of log whose rows are not published: the time until the node is ready.
+func BenchmarkStart(b *testing.B) {
+	s := newSite(b)
+	s.start()
+	rnd := rand.New(rand.NewPCG(1, 1))
+	for i := 0; s.w.wal.Size() < 64<<20; i++ {
+		s.append(accessLog(rnd, i))
+	}
+	s.kill()
+	b.ResetTimer()
+	for range b.N {
+		s.start()
+		b.StopTimer()
+		s.kill()
+		b.StartTimer()
+	}
+}

@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	simSeeds = flag.Int("sim.seeds", 100, "seeds of the publish simulation")
+	simSeeds = flag.Int("sim.seeds", campaign(60, 2000), "seeds of the publish simulation")
 	simSeed  = flag.Int64("sim.seed", -1, "run this seed of the publish simulation alone")
 )
 

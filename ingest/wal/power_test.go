@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"testing"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 )
 
 var (
-	powerSeeds = flag.Int("power.seeds", 1000, "seeds of the power-loss simulation")
+	powerSeeds = flag.Int("power.seeds", 1000, "seeds of the power-loss simulation; 20 times as many if MS_FAULTS=full")
 	powerSeed  = flag.Int64("power.seed", -1, "run this seed of the power-loss simulation alone")
 )
 
@@ -115,7 +116,11 @@ func TestPowerLoss(t *testing.T) {
 		}
 		return
 	}
-	for seed := range uint64(*powerSeeds) {
+	seeds := *powerSeeds
+	if os.Getenv("MS_FAULTS") == "full" {
+		seeds *= 20
+	}
+	for seed := range uint64(seeds) {
 		if err := powerLoss(seed, mutant{}); err != nil {
 			t.Fatalf("seed %d (replay with -power.seed=%d): %v", seed, seed, err)
 		}
