@@ -21,6 +21,8 @@ const usage = `Millstream stores logs, metrics and traces and answers SQL and Pr
 
   millstream [serve] [--config file]    run a node (the default)
   millstream migrate [--config file]    bring the database's schema up to date and exit
+  millstream wal     [--config file] list | adopt <id> | discard <id>
+                                        see the registered WALs, take one over from another directory, or give its rows up
   millstream config  [--config file]    show the configuration in effect, secrets hidden
   millstream reference                  print the configuration reference
   millstream version                    print the version
@@ -53,7 +55,7 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 	case "help":
 		_, err := io.WriteString(stdout, usage)
 		return err
-	case "serve", "migrate", "config":
+	case "serve", "migrate", "config", "wal":
 	default:
 		return fmt.Errorf("unknown command %q\n\n%s", command, usage)
 	}
@@ -64,7 +66,7 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if flags.NArg() > 0 {
+	if flags.NArg() > 0 && command != "wal" {
 		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
 	cfg, err := config.Load(*file, environ)
@@ -76,6 +78,8 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 		return migrate(ctx, &cfg, stderr)
 	case "config":
 		return showConfig(&cfg, stdout)
+	case "wal":
+		return walCommand(ctx, &cfg, flags.Args(), stdout, stderr)
 	}
 	return serve(ctx, &cfg, stderr)
 }
