@@ -163,7 +163,11 @@ func (p *parts) newMembership() {
 		Registry: p.store, Log: p.log, Interval: time.Duration(p.cfg.Cluster.HeartbeatIntervalSecs) * time.Second,
 		Self: millstream.Member{ID: millstream.NodeID(p.cfg.Node.ID), Addr: p.cfg.Cluster.AdvertiseAddr, Roles: p.cfg.Node.Roles, MilliCPU: 1000 * runtime.GOMAXPROCS(0), Version: version, StartedAt: p.began},
 		Beat: func(ctx context.Context, self millstream.Member) (bool, error) {
-			b, err := p.store.Heartbeat(ctx, self, []millstream.WALID{p.writer.WAL()})
+			var wals []millstream.WALID
+			if id := p.writer.WAL(); id != "" { // none before the intake has opened its directory
+				wals = append(wals, id)
+			}
+			b, err := p.store.Heartbeat(ctx, self, wals)
 			if err == nil {
 				p.writer.Beat(b)
 			}
