@@ -61,12 +61,13 @@ func (a *API) QueryRange(ctx context.Context, open Open, values url.Values) (*Re
 }
 
 // run executes a query. The Response owns the query's memory until it is closed.
-func (a *API) run(ctx context.Context, open Open, p *params, timeout time.Duration, limit int, make func(context.Context, *Queryable) (prom.Query, error)) (*Response, error) {
+func (a *API) run(ctx context.Context, open Open, p *params, timeout time.Duration, limit int,
+	build func(context.Context, *Queryable) (prom.Query, error)) (*Response, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	view := NewQueryable(ctx, open)
 	defer view.Close()
-	query, err := make(ctx, view)
+	query, err := build(ctx, view)
 	if err != nil {
 		if e := AsError(err); e.Type == "canceled" || e.Type == "timeout" {
 			return nil, e
@@ -211,7 +212,8 @@ func (a *API) LabelValues(ctx context.Context, open Open, name string, values ur
 	})
 }
 
-func (a *API) list(ctx context.Context, open Open, values url.Values, get func(context.Context, []metrics.Source, metrics.Query) ([]string, error)) (*Response, error) {
+func (a *API) list(ctx context.Context, open Open, values url.Values,
+	get func(context.Context, []metrics.Source, metrics.Query) ([]string, error)) (*Response, error) {
 	p := &params{Values: values}
 	limit, start, end := p.limit(), p.time("start", minTime), p.time("end", maxTime)
 	sets := p.selectors(a)
