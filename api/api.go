@@ -52,10 +52,11 @@ type API struct {
 	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed
 	Version        string
 
-	metrics *metrics
-	ready   *readiness
-	stall   time.Duration // how long the other side of a connection may do nothing; 0: defaultStall
-	spec    []byte        // the OpenAPI document
+	metrics   *metrics
+	unmatched *meters // of requests that no route matched
+	ready     *readiness
+	stall     time.Duration // how long the other side of a connection may do nothing; 0: defaultStall
+	spec      []byte        // the OpenAPI document
 }
 
 // limiter says whether an organization may make one more request of a class, and else when.
@@ -84,6 +85,10 @@ func (a *API) HealthHandler() (http.Handler, error) { return a.build(a.healthRou
 
 func (a *API) build(routes []route) (http.Handler, error) {
 	a.metrics, a.ready = newMetrics(a.Registerer), &readiness{}
+	a.unmatched = a.metrics.of("unmatched", "other")
+	for i := range routes {
+		routes[i].meters = a.metrics.of(routes[i].path, routes[i].method)
+	}
 	if a.stall == 0 {
 		a.stall = defaultStall
 	}

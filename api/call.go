@@ -46,6 +46,17 @@ const (
 	keyError   = "error"
 )
 
+// fixedHeaders are on every reply. The values are shared and never changed in place: a handler that wants another one sets it anew.
+var fixedHeaders = []struct {
+	name  string // in canonical form
+	value []string
+}{
+	{"X-Content-Type-Options", []string{"nosniff"}},
+	{"Cache-Control", []string{"no-store"}},
+	{"Referrer-Policy", []string{"no-referrer"}},
+	{"Content-Security-Policy", []string{"default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"}},
+}
+
 // frame surrounds the router: it gives each request an id, finds the client's address, sets the headers every reply has, and afterwards logs and counts.
 func (a *API) frame(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -54,10 +65,9 @@ func (a *API) frame(next http.Handler) http.Handler {
 		out := newWriter(w, r, a.stall)
 		h := out.Header()
 		h.Set("X-Request-Id", c.id)
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Cache-Control", "no-store")
-		h.Set("Referrer-Policy", "no-referrer")
-		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+		for _, f := range fixedHeaders {
+			h[f.name] = f.value
+		}
 		a.metrics.inflight.Inc()
 		guarded := guardBody(w, r, a.stall)
 		r.Body, out.request = guarded, guarded
@@ -93,16 +103,16 @@ func (a *API) recovered(w *writer, r *http.Request, p any) (cut bool) {
 // account logs and counts a finished request.
 func (a *API) account(w *writer, r *http.Request, c *call) {
 	took := a.Now().Sub(c.start)
-	pattern := "unmatched"
-	if c.route != nil {
-		pattern = c.route.path
-	}
 	status := w.status
 	if status == 0 {
 		status = http.StatusOK
 	}
-	a.metrics.requests.WithLabelValues(pattern, r.Method, statusClass(status)).Inc()
-	a.metrics.seconds.WithLabelValues(pattern).Observe(took.Seconds())
+	meters, pattern := a.unmatched, "unmatched"
+	if c.route != nil {
+		meters, pattern = c.route.meters, c.route.path
+	}
+	meters.requests[min(status/100, len(meters.requests)-1)].Inc()
+	meters.seconds.Observe(took.Seconds())
 	level := a.levelOf(c, status)
 	if !a.Log.Enabled(r.Context(), level) {
 		return

@@ -26,11 +26,18 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	return m
 }
 
-var classes = [...]string{"", "1xx", "2xx", "3xx", "4xx", "5xx"}
+// meters are the counters of one route, looked up once instead of at each request.
+type meters struct {
+	requests [6]prometheus.Counter // by the first digit of the status
+	seconds  prometheus.Observer
+}
 
-func statusClass(code int) string {
-	if c := code / 100; c > 0 && c < len(classes) {
-		return classes[c]
+var classes = [...]string{"other", "1xx", "2xx", "3xx", "4xx", "5xx"}
+
+func (m *metrics) of(path, method string) *meters {
+	out := &meters{seconds: m.seconds.WithLabelValues(path)}
+	for i, class := range classes {
+		out.requests[i] = m.requests.WithLabelValues(path, method, class)
 	}
-	return "other"
+	return out
 }

@@ -16,6 +16,8 @@ type route struct {
 	handle handler
 	doc    operation
 	shape  errorShape // nil: the API's own; routes that imitate another product answer in that product's shape
+
+	meters *meters // set when the route is registered
 }
 
 // policy says who may call a route and how it is counted. The zero policy allows nobody and is refused at start.
