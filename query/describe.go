@@ -7,7 +7,6 @@ import (
 
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/query/sql"
-	"github.com/millstream/millstream/store"
 )
 
 // tableName is a stream's name in SQL, unquoted.
@@ -102,5 +101,3 @@ func (e *Engine) streamNames(ctx context.Context, org millstream.OrgID, sig mill
 	}
 	return names
 }
-
-var _ catalog = (*store.Store)(nil)

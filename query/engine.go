@@ -12,6 +12,7 @@ import (
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/ingest"
 	"github.com/millstream/millstream/query/cache"
+	"github.com/millstream/millstream/query/engine"
 	"github.com/millstream/millstream/query/sql"
 	"github.com/millstream/millstream/store"
 )
@@ -173,3 +174,9 @@ func (e *Engine) Running(org millstream.OrgID) []Running { return e.running.list
 
 // Cancel ends a running query of an organization; an unknown id is NotFound.
 func (e *Engine) Cancel(org millstream.OrgID, id string) error { return e.running.cancel(org, id) }
+
+var (
+	_ catalog   = (*store.Store)(nil)
+	_ unflushed = (*ingest.Writer)(nil)
+	_ sqlEngine = (*engine.Pool)(nil)
+)

@@ -371,7 +371,7 @@ func statement(r *rand.Rand) (text string, ordered bool) {
 
 // TestKernelsAnswerLikeDuckDB runs random statements both ways, over sources in memory, in segments, and mixed.
 func TestKernelsAnswerLikeDuckDB(t *testing.T) {
-	for seed := range uint64(6) {
+	for seed := range uint64(4) {
 		t.Run(fmt.Sprint("seed", seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 7))
 			w := newWorld(t, r, 20+r.IntN(4000))
@@ -379,7 +379,7 @@ func TestKernelsAnswerLikeDuckDB(t *testing.T) {
 			mixed := w.sources(t, func(i int) bool { return i%2 == 0 })
 			disk := w.sources(t, func(int) bool { return false })
 			planned := 0
-			for range 150 {
+			for range 100 {
 				if r.IntN(3) == 0 {
 					w.rng = millstream.TimeRange{Start: epoch + r.Int64N(1e12), End: epoch + r.Int64N(4e12)}
 				} else {
@@ -399,8 +399,8 @@ func TestKernelsAnswerLikeDuckDB(t *testing.T) {
 					}
 				}
 			}
-			if planned < 100 {
-				t.Errorf("%d of 150 statements had a plan", planned)
+			if planned < 70 {
+				t.Errorf("%d of 100 statements had a plan", planned)
 			}
 		})
 	}
