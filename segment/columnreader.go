@@ -161,11 +161,15 @@ func (c *columnReader) loadDict() error {
 		return damaged("a dictionary's checksum differs")
 	}
 	c.x.stats.ScannedBytes += size
-	body, err := c.inflate(pg, c.window[pg.header:])
-	if err != nil {
-		return err
+	body := c.window[pg.header:]
+	if c.col.compressed { // into memory of its own: the values stay when the buffers go on
+		var err error
+		if body, err = decompress(nil, body, pg.raw); err != nil {
+			return err
+		}
+	} else {
+		body = slices.Clone(body)
 	}
-	body = slices.Clone(body) // the values stay when the buffer goes on
 	dict := make([]string, c.col.dictCount)
 	for i := range dict {
 		if len(body) < 4 {

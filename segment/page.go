@@ -17,6 +17,9 @@ import (
 // pageRaw is about how large a page may be when decompressed, unless a single block is larger: large enough to compress, small enough to be read for a few rows.
 const pageRaw = 16 << 10
 
+// maxPageBlocks bounds the rows of a page, which are decoded even where one is asked for.
+const maxPageBlocks = 8
+
 // packer turns column values into Parquet pages. Its buffers are reused.
 type packer struct {
 	comp       *compressor

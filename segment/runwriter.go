@@ -231,7 +231,7 @@ func (w *runWriter) chunk(c *millstream.Column, values int, dict, required bool)
 		w.pack.begin(col.compressed)
 	}
 	col.pageBlocks = 1
-	for col.pageBlocks < blocks && raw/blocks*col.pageBlocks*2 <= pageRaw {
+	for col.pageBlocks < min(blocks, maxPageBlocks) && raw/blocks*col.pageBlocks*2 <= pageRaw {
 		col.pageBlocks *= 2
 	}
 	for b := 0; b < blocks; b += col.pageBlocks {
