@@ -1,8 +1,11 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
+	"errors"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -10,6 +13,7 @@ import (
 	"time"
 
 	"github.com/millstream/millstream/internal/auth"
+	"github.com/millstream/millstream/internal/cipher"
 )
 
 func TestSignInRefreshAndLogout(t *testing.T) {
@@ -219,6 +223,23 @@ func TestFirstRunSetup(t *testing.T) {
 	}
 	if got := w.actions(g.Token); !slices.Equal(got, []string{"session.create", "setup"}) {
 		t.Errorf("audit: %v", got)
+	}
+}
+
+// A node whose cipher key is another one must say so at start, not at each sign-in.
+func TestStartRefusesKeysItCannotRead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	sealer, err := cipher.New(bytes.Repeat([]byte{9}, cipher.KeySize))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := auth.New(auth.Config{Store: w.store, Cipher: sealer, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Start(context.Background(), "", ""); !errors.Is(err, cipher.ErrUnknownKey) || !strings.Contains(err.Error(), "jwt_keys") {
+		t.Errorf("%v", err)
 	}
 }
 

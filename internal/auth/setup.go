@@ -2,8 +2,11 @@ package auth
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/internal/cipher"
 )
 
 // The first organization.
@@ -15,9 +18,14 @@ const (
 // perRefusals is how many refused calls of one actor reach the audit log a minute.
 const perRefusals = 60
 
-// Start prepares the first run. With an e-mail address and a password the first owner is created when there is no user yet. Without, a one-time code for
+// Start checks that the signing keys can be read, making the first, and prepares the first run. With an e-mail address and a password the first owner is created when there is no user yet. Without, a one-time code for
 // /setup is made and returned for the operator to see; it is empty when there is a user already. Each start makes a new code and ends the former.
 func (s *Service) Start(ctx context.Context, email, password string) (code string, err error) {
+	if _, _, err := s.keys.signer(ctx); errors.Is(err, cipher.ErrUnknownKey) {
+		return "", fmt.Errorf("the signing keys cannot be read: %w; or delete the rows of the table jwt_keys, which signs everybody out", err)
+	} else if err != nil {
+		return "", fmt.Errorf("read the signing keys: %w", err)
+	}
 	if email == "" {
 		code = random(15)
 		open, err := s.store.SetSetupCode(ctx, hashOf(code))

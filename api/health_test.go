@@ -1,0 +1,54 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/millstream/millstream"
+)
+
+func TestReadiness(t *testing.T) {
+	t.Parallel()
+	state := make(chan error, 1)
+	now := time.Unix(1_800_000_000, 0)
+	w := emptyWorld(t, func(a *API) {
+		a.Now = func() time.Time { return now }
+		a.Checks = append(a.Checks, Check{"object store", func(context.Context) error { return <-state }})
+	})
+	state <- nil
+	var v readyView
+	w.want(200, "GET", "/api/v1/readyz", "", nil, &v)
+	if v.Status != "ready" || v.Checks["postgres"].State != "ok" {
+		t.Errorf("%+v", v)
+	}
+	w.want(200, "GET", "/api/v1/readyz", "", nil, nil) // asks nobody: the channel is empty
+	now = now.Add(readyFor)
+	state <- millstream.Wrap(millstream.Unavailable, errors.New("dial 10.0.0.1"), "the object store does not answer")
+	a := w.want(503, "GET", "/api/v1/readyz", "", nil, &v)
+	if v.Status != "not_ready" || v.Checks["object store"].State != "failing" || v.Checks["object store"].Message != "the object store does not answer" || a.header.Get("Retry-After") == "" {
+		t.Errorf("%+v", v)
+	}
+	w.want(200, "GET", "/api/v1/healthz", "", nil, nil)
+}
+
+// A node without the full API answers health, readiness and metrics and nothing else.
+func TestHealthHandler(t *testing.T) {
+	t.Parallel()
+	w := emptyWorld(t)
+	a := *w.api
+	a.Registerer, a.Gatherer = newRegistry()
+	h, err := a.HealthHandler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]int{"/api/v1/healthz": 200, "/api/v1/readyz": 200, "/metrics": 200, "/api/v1/users": 404, "/api/v1/openapi.json": 404, "/api/v1/auth/login": 404} {
+		rec := httptest.NewRecorder()
+		h.ServeHTTP(rec, httptest.NewRequest("GET", path, nil))
+		if rec.Code != want {
+			t.Errorf("%s: %d", path, rec.Code)
+		}
+	}
+}
