@@ -211,7 +211,8 @@ func fieldOf(c *millstream.Column) millstream.Field {
 	return f
 }
 
-// overflow moves columns into one that holds a JSON object a row. A sender's own column of that name becomes a member of the object.
+// overflow moves columns into one that holds a JSON object a row, together with what a decoder's builder has put there already. (A sender's own field of
+// that name comes under another, see Builder.)
 func overflow(b *millstream.Batch, over []int) (*millstream.Batch, int) {
 	move := make(map[int]bool, len(over))
 	for _, i := range over {
@@ -237,6 +238,18 @@ func overflow(b *millstream.Batch, over []int) (*millstream.Batch, int) {
 	return &out, moved
 }
 
+// members is the inside of the object that a decoder's builder made of a record's fields beyond its own limit; they were counted there.
+func members(c *millstream.Column, i int) (string, bool) {
+	if c.Name != millstream.OverflowField || c.Type != millstream.String {
+		return "", false
+	}
+	text := c.Str(i)
+	if len(text) < 3 || text[0] != '{' || text[len(text)-1] != '}' {
+		return "", false
+	}
+	return text[1 : len(text)-1], true
+}
+
 func overflowColumn(from []*millstream.Column, rows int) (millstream.Column, int) {
 	col := millstream.Column{Name: millstream.OverflowField, Type: millstream.String, Offsets: make([]uint32, 1, rows+1), Valid: make([]uint64, (rows+63)/64)}
 	moved := 0
@@ -249,6 +262,10 @@ func overflowColumn(from []*millstream.Column, rows int) (millstream.Column, int
 			sep := byte(',')
 			if len(col.Bytes) == start {
 				sep = '{'
+			}
+			if inside, ok := members(c, i); ok {
+				col.Bytes = append(append(col.Bytes, sep), inside...)
+				continue
 			}
 			col.Bytes = append(col.Bytes, sep)
 			col.Bytes = appendJSONString(col.Bytes, c.Name)

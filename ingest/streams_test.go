@@ -1,0 +1,44 @@
+package ingest
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/millstream/millstream"
+)
+
+// A record may pass two limits: the builder's of one batch, and the stream's. Both leave their fields in one flat object.
+func TestOverflowOfABatchThatOverflowedBefore(t *testing.T) {
+	b := millstream.NewBuilder(millstream.Limits{MaxColumns: 2})
+	for i := range 4 {
+		b.Int([]byte(fmt.Sprintf("f%d", i)), int64(i))
+	}
+	if err := b.Commit(1); err != nil {
+		t.Fatal(err)
+	}
+	b.Int([]byte("f1"), 7) // a record without fields beyond the builder's limit
+	if err := b.Commit(2); err != nil {
+		t.Fatal(err)
+	}
+	batch := b.Batch()
+	over := -1
+	for i := range batch.Columns {
+		if batch.Columns[i].Name == "f1" {
+			over = i
+		}
+	}
+	out, moved := overflow(batch, []int{over})
+	if moved != 2 || out.Column("f1") != nil {
+		t.Fatalf("moved %d, columns %v", moved, out.Columns)
+	}
+	for row, want := range []string{`{"f1":1,"f2":2,"f3":3}`, `{"f1":7}`} {
+		var got map[string]any
+		if err := json.Unmarshal([]byte(out.Column(millstream.OverflowField).Str(row)), &got); err != nil {
+			t.Fatal(err)
+		}
+		if b, _ := json.Marshal(got); string(b) != want {
+			t.Errorf("row %d: %s, want %s", row, b, want)
+		}
+	}
+}
