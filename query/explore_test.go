@@ -85,6 +85,10 @@ func TestFields(t *testing.T) {
 	if string(got) != want || f.Rows != 5 {
 		t.Errorf("%d rows,\n got %s\nwant %s", f.Rows, got, want)
 	}
+	f, err = n.Fields(t.Context(), app(""), nil, 0)
+	if err != nil || f.Rows != 7 || len(f.Fields) != 7 || f.Fields[2].Name != "ms" || f.Fields[2].Rows != 6 || f.Fields[2].Distinct != nil {
+		t.Errorf("without a filter: %+v %v", f, err)
+	}
 	if _, err := n.Fields(t.Context(), query.Selection{Org: org, Stream: "nope", Range: day}, nil, 0); millstream.KindOf(err) != millstream.NotFound {
 		t.Errorf("unknown stream: %v", err)
 	}

@@ -23,17 +23,17 @@ const tailQueue = 32
 // Tail calls emit with the new records of a stream that pass the selection's filter, until ctx ends or emit fails; the selection's range is not used. It
 // returns nil when ctx ended.
 func (e *Engine) Tail(ctx context.Context, sel Selection, emit func(TailEvent) error) error {
-	filter, id, err := e.tailFilter(ctx, sel)
+	filter, st, err := e.tailFilter(ctx, sel)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	t := &tail{e: e, filter: filter, events: make(chan Rows, tailQueue)}
+	t := &tail{e: e, filter: filter, schema: st.schema, events: make(chan Rows, tailQueue)}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		e.cfg.Unflushed.Subscribe(ctx, id, func(b *millstream.Batch) { t.take(ctx, b) })
+		e.cfg.Unflushed.Subscribe(ctx, st.ID, func(b *millstream.Batch) { t.take(ctx, b) })
 	}()
 	err = t.send(ctx, emit)
 	cancel()
@@ -42,39 +42,40 @@ func (e *Engine) Tail(ctx context.Context, sel Selection, emit func(TailEvent) e
 }
 
 // tailFilter finds the stream and turns the filter's text to an expression.
-func (e *Engine) tailFilter(ctx context.Context, sel Selection) (segment.Expr, millstream.StreamID, error) {
+func (e *Engine) tailFilter(ctx context.Context, sel Selection) (segment.Expr, *stream, error) {
 	key := sel.key()
 	if key.Signal == millstream.Metrics {
-		return nil, "", millstream.Errorf(millstream.Invalid, "metrics have no live tail: use logs or traces")
+		return nil, nil, millstream.Errorf(millstream.Invalid, "metrics have no live tail: use logs or traces")
 	}
 	stmt, err := e.cfg.Gate.Parse(ctx, "SELECT * FROM "+fromClause(key)+whereClause(sel.Filter), sql.Params{})
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
 	now := e.cfg.Now().UnixNano()
 	v, err := e.open(ctx, sel.Org, keysOf(sel.Org, stmt.Tables()), millstream.TimeRange{Start: now, End: now + 1})
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
 	defer v.release()
 	st := v.find(key)
 	if st == nil {
-		return nil, "", e.unknown(ctx, sel.Org, stmt, stmt.Tables()[0])
+		return nil, nil, e.unknown(ctx, sel.Org, stmt, stmt.Tables()[0])
 	}
 	bound, err := stmt.Bind(ctx, []sql.Table{{Key: key, Fields: st.schema.Fields}}, e.cfg.Now())
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
 	if bound.Plan == nil {
-		return nil, "", millstream.Errorf(millstream.Invalid, "a live tail's filter is made of comparisons, LIKE, IN, IS NULL and match functions on fields: this one is not")
+		return nil, nil, millstream.Errorf(millstream.Invalid, "a live tail's filter is made of comparisons, LIKE, IN, IS NULL and match functions on fields: this one is not")
 	}
-	return bound.Plan.Filter, st.ID, nil
+	return bound.Plan.Filter, st, nil
 }
 
 // tail is one live tail: take is called by the writer's side, send runs at the reader's pace.
 type tail struct {
 	e       *Engine
 	filter  segment.Expr
+	schema  millstream.Schema // when the tail began; batches may know more
 	events  chan Rows
 	dropped atomic.Int64
 }
@@ -86,11 +87,7 @@ func (t *tail) take(ctx context.Context, b *millstream.Batch) {
 		return
 	}
 	p := &sql.Plan{Star: true, Filter: t.filter, Order: []sql.Order{{}}, Limit: -1}
-	schema := millstream.Schema{}
-	for i := range b.Columns {
-		schema.Fields = append(schema.Fields, millstream.Field{Name: b.Columns[i].Name, Type: b.Columns[i].Type})
-	}
-	r := scan.Request{Plan: p, Range: allTime, Schema: schema, Inputs: []scan.Input{scan.Opened(segment.Memory(b))}, Workers: 1}
+	r := scan.Request{Plan: p, Range: allTime, Schema: t.fields(b), Inputs: []scan.Input{scan.Opened(segment.Memory(b))}, Workers: 1}
 	_, err := scan.Run(ctx, r, func(rows *Rows) error {
 		select {
 		case t.events <- *rows:
@@ -103,6 +100,18 @@ func (t *tail) take(ctx context.Context, b *millstream.Batch) {
 		t.e.log.Warn("a live tail's filter failed on a batch", "error", err)
 		t.drop(b.Rows())
 	}
+}
+
+// fields are those of a batch, with the types that the stream has for them.
+func (t *tail) fields(b *millstream.Batch) (out millstream.Schema) {
+	for i := range b.Columns {
+		f := millstream.Field{Name: b.Columns[i].Name, Type: b.Columns[i].Type}
+		if known, ok := t.schema.Field(f.Name); ok {
+			f.Type = millstream.JoinType(known.Type, f.Type, known.WideInt)
+		}
+		out.Fields = append(out.Fields, f)
+	}
+	return out
 }
 
 func (t *tail) drop(n int) {
