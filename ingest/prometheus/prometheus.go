@@ -43,8 +43,9 @@ func Decode(contentType string, body []byte, now time.Time, l decode.Limits) (re
 	if err != nil {
 		return decode.Result{}, Written{}, v2, err
 	}
-	if b := d.batch(); b != nil {
-		res.Add(b)
+	if b := d.batch(); b != nil { // also one without samples: version 1.0 describes metrics in requests of their own
+		res.Batches = append(res.Batches, b)
+		res.Accepted += b.Rows()
 	}
 	return res, d.written, v2, nil
 }

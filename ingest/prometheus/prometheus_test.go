@@ -2,7 +2,9 @@ package prometheus
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -139,6 +141,42 @@ func TestV2(t *testing.T) {
 	}
 	if w != (Written{2, 1, 1}) || res.Rejected != 2 {
 		t.Errorf("%+v, %d rejected", w, res.Rejected)
+	}
+}
+
+// Version 1.0 describes metrics in requests without samples, version 2.0 each series of a metric.
+func TestMetadata(t *testing.T) {
+	v1 := marshal(t, &prompb.WriteRequest{Metadata: []prompb.MetricMetadata{{MetricFamilyName: "lat", Type: prompb.MetricMetadata_HISTOGRAM, Help: "h"}}})
+	symbols := []string{"", "h", "__name__", "lat_bucket", "lat_count", "lat_sum", "_sum", "jobs_count", "size_count"}
+	req := &writev2.Request{Symbols: symbols}
+	for name, typ := range map[string]writev2.Metadata_MetricType{"lat_bucket": writev2.Metadata_METRIC_TYPE_HISTOGRAM, "lat_count": writev2.Metadata_METRIC_TYPE_HISTOGRAM,
+		"lat_sum": writev2.Metadata_METRIC_TYPE_HISTOGRAM, "_sum": writev2.Metadata_METRIC_TYPE_HISTOGRAM, "jobs_count": writev2.Metadata_METRIC_TYPE_GAUGE, "size_count": writev2.Metadata_METRIC_TYPE_SUMMARY} {
+		req.Timeseries = append(req.Timeseries, writev2.TimeSeries{LabelsRefs: []uint32{2, uint32(slices.Index(symbols, name))}, Samples: []writev2.Sample{{Timestamp: now.UnixMilli()}},
+			Metadata: writev2.Metadata{Type: typ, HelpRef: 1}})
+	}
+	for _, c := range []struct {
+		contentType string
+		body        []byte
+		rows        int
+		want        map[string]string
+	}{
+		{"", v1, 0, map[string]string{"lat": "histogram"}},
+		{v2Type, marshal(t, req), 6, map[string]string{"lat": "histogram", "_sum": "histogram", "jobs_count": "gauge", "size": "summary"}},
+	} {
+		res, _, _, err := Decode(c.contentType, c.body, now, decode.Limits{})
+		if err != nil || len(res.Batches) != 1 || res.Accepted != c.rows {
+			t.Fatalf("%q: %+v, %v", c.contentType, res, err)
+		}
+		got := map[string]string{}
+		for _, m := range res.Batches[0].Samples.Metadata {
+			got[m.Name] = m.Type
+			if m.Help != "h" {
+				t.Errorf("%q: help of %+v", c.contentType, m)
+			}
+		}
+		if !maps.Equal(got, c.want) {
+			t.Errorf("%q: %v, want %v", c.contentType, got, c.want)
+		}
 	}
 }
 

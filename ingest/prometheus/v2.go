@@ -97,7 +97,10 @@ func (d *decoder) seriesV2(p []byte) bool {
 	return true
 }
 
-// describe keeps the metadata of the metric that the current series belongs to.
+// suffixes are those of the series that a metric of a type consists of.
+var suffixes = map[string][]string{"histogram": {"_bucket", "_sum", "_count"}, "gaugehistogram": {"_bucket", "_gsum", "_gcount"}, "summary": {"_sum", "_count"}}
+
+// describe keeps the metadata of the metric that the current series belongs to, under the metric's name as version 1.0 has it, not the series'.
 func (d *decoder) describe(md millstream.Metadata) {
 	if md.Type == "" && md.Help == "" && md.Unit == "" {
 		return
@@ -105,6 +108,12 @@ func (d *decoder) describe(md millstream.Metadata) {
 	for _, l := range d.labels {
 		if l.Name == "__name__" {
 			md.Name = l.Value
+		}
+	}
+	for _, suffix := range suffixes[md.Type] {
+		if name, ok := strings.CutSuffix(md.Name, suffix); ok && name != "" {
+			md.Name = name
+			break
 		}
 	}
 	if n := len(d.out.Metadata); n > 0 && d.out.Metadata[n-1] == md {
