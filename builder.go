@@ -139,6 +139,9 @@ func (b *Builder) SetString(field int, v []byte) {
 	if c == nil {
 		return
 	}
+	if c.Type != String || c.Seen != nil {
+		b.mixed(c, String)
+	}
 	if c.Type != String {
 		b.widen(c, String)
 	}
@@ -174,6 +177,9 @@ func (b *Builder) SetNumber(field int, t Type, v int64) {
 	c := b.set(field, t, 8)
 	if c == nil {
 		return
+	}
+	if c.Type != t || c.Seen != nil {
+		b.mixed(c, t)
 	}
 	if t == Int64 && (v > MaxExactInt || v < -MaxExactInt) && !c.wideInt {
 		b.remember(c)
@@ -220,6 +226,9 @@ func (b *Builder) SetDouble(field int, v float64) {
 	c := b.set(field, Double, 8)
 	if c == nil {
 		return
+	}
+	if c.Type != Double || c.Seen != nil {
+		b.mixed(c, Double)
 	}
 	if c.Type != Double {
 		if want := JoinType(c.Type, Double, c.wideInt); want != c.Type {
@@ -356,6 +365,18 @@ func (b *Builder) drop(i int) {
 // remember keeps what the column is for Abort. Its slices stay as they are, because widening makes new ones.
 func (b *Builder) remember(c *build) {
 	b.undo = append(b.undo, widened{col: b.byName[c.Name], was: c.Column, wideInt: c.wideInt})
+}
+
+// mixed notes the type of a value where a column holds, or is about to hold, values of several.
+func (b *Builder) mixed(c *build, t Type) {
+	if containsType(c.Seen, t) {
+		return
+	}
+	b.remember(c)
+	if c.Seen == nil {
+		c.Seen = []Type{c.Type}
+	}
+	c.Seen = append(slices.Clip(c.Seen), t)
 }
 
 func (b *Builder) widen(c *build, t Type) {

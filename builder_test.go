@@ -159,3 +159,29 @@ func must(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
+
+func TestBuilderTellsWhichTypesCame(t *testing.T) {
+	b := NewBuilder(Limits{})
+	b.Int([]byte("n"), 1)
+	must(t, b.Commit(1))
+	b.Bool([]byte("n"), true) // aborted: it leaves no trace
+	b.Abort()
+	b.String([]byte("n"), []byte("x"))
+	must(t, b.Commit(2))
+	b.Double([]byte("n"), 1.5)
+	b.Int([]byte("same"), 7)
+	must(t, b.Commit(3))
+	b.Int([]byte("n"), 2)
+	must(t, b.Commit(4))
+	in := b.Batch()
+	out, err := DecodeBatch(in.AppendTo(nil))
+	must(t, err)
+	for _, batch := range []*Batch{in, out} {
+		if got := batch.Column("n").Seen; !reflect.DeepEqual(got, []Type{Int64, String, Double}) {
+			t.Errorf("seen %v", got)
+		}
+		if got := batch.Column("same").Seen; got != nil {
+			t.Errorf("one type, but seen %v", got)
+		}
+	}
+}

@@ -23,7 +23,10 @@ func (b *Batch) AppendTo(dst []byte) []byte {
 	for i := range b.Columns {
 		c := b.Columns[i].plain()
 		dst = appendString(dst, c.Name)
-		dst = append(dst, byte(c.Type))
+		dst = append(dst, byte(c.Type), byte(len(c.Seen)))
+		for _, t := range c.Seen {
+			dst = append(dst, byte(t))
+		}
 		dst = appendInts(dst, asInts(c.Valid))
 		switch c.Type {
 		case String:
@@ -127,6 +130,7 @@ func (d *decoder) columns(rows int) []Column {
 	cols := make([]Column, 0, n)
 	for range n {
 		c := Column{Name: d.string(), Type: Type(d.byte())}
+		c.Seen = d.types()
 		if v := fixed[int64](d); len(v) > 0 {
 			c.Valid = unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(v))), len(v))
 			d.bad = d.bad || len(v) < (rows+63)/64
@@ -149,6 +153,15 @@ func (d *decoder) columns(rows int) []Column {
 		cols = append(cols, c)
 	}
 	return cols
+}
+
+// types reads the types that values of a column came as.
+func (d *decoder) types() (ts []Type) {
+	for _, t := range d.take(int(d.byte())) {
+		d.bad = d.bad || Type(t) < Bool || Type(t) > String
+		ts = append(ts, Type(t))
+	}
+	return ts
 }
 
 func offsetsFit(off []uint32, rows, size int) bool {

@@ -11,6 +11,7 @@ import (
 type Column struct {
 	Name    string
 	Type    Type
+	Seen    []Type    // the types of values as they came, if there were several; nil: all were of Type
 	Valid   []uint64  // bit i set: row i has a value; nil: every row has one
 	Ints    []int64   // Bool (0, 1), Int64, Timestamp
 	Floats  []float64 // Double

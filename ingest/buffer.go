@@ -209,7 +209,7 @@ func (sb *streamBuffer) see(f millstream.Field) {
 	switch {
 	case !ok:
 		sb.fields[f.Name] = f
-	case old.Type != f.Type || f.WideInt && !old.WideInt:
+	case teaches(old, f):
 		sb.fields[f.Name] = old.Join(f)
 	}
 }

@@ -17,7 +17,7 @@ func concat(batches []*millstream.Batch) *millstream.Batch {
 			if k, ok := at[f.Name]; !ok {
 				at[f.Name] = len(fields)
 				fields = append(fields, f)
-			} else if old := fields[k]; old.Type != f.Type || f.WideInt && !old.WideInt {
+			} else if old := fields[k]; teaches(old, f) {
 				fields[k] = old.Join(f)
 			}
 		}
@@ -56,6 +56,9 @@ func concatColumn(f millstream.Field, batches []*millstream.Batch, rows int) mil
 
 func newColumn(f millstream.Field, batches []*millstream.Batch, rows int) millstream.Column {
 	col := millstream.Column{Name: f.Name, Type: f.Type, Valid: make([]uint64, (rows+63)/64)}
+	if len(f.Seen) > 1 {
+		col.Seen = f.Seen
+	}
 	switch f.Type {
 	case millstream.String:
 		size := 0

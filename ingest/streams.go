@@ -161,7 +161,7 @@ func (t *stream) admit(b *millstream.Batch) (*millstream.Batch, int) {
 			over = append(over, i)
 		case !ok:
 			t.fields[f.Name] = f
-		case old.Type != f.Type || f.WideInt && !old.WideInt:
+		case teaches(old, f):
 			t.fields[f.Name] = old.Join(f)
 		}
 	}
@@ -183,6 +183,11 @@ func (t *stream) unregistered(fs map[string]millstream.Field) (missing []millstr
 	return missing, t.version
 }
 
+// teaches says whether f adds to what is known of a field; it is cheap where nothing is new, which is almost always.
+func teaches(known, f millstream.Field) bool {
+	return known.Type != f.Type || f.WideInt && !known.WideInt || f.Conflict && !covers(known, f)
+}
+
 // covers says whether joining f to what is known changes nothing.
 func covers(known, f millstream.Field) bool {
 	j := known.Join(f)
@@ -199,7 +204,10 @@ var seenOnly = func() (lists [millstream.String + 1][]millstream.Type) {
 
 // fieldOf is what a column tells of its field.
 func fieldOf(c *millstream.Column) millstream.Field {
-	f := millstream.Field{Name: c.Name, Type: c.Type, Seen: seenOnly[c.Type]}
+	f := millstream.Field{Name: c.Name, Type: c.Type, Seen: c.Seen, Conflict: len(c.Seen) > 1}
+	if f.Seen == nil {
+		f.Seen = seenOnly[c.Type]
+	}
 	if c.Type == millstream.Int64 {
 		for _, v := range c.Ints {
 			if v > millstream.MaxExactInt || v < -millstream.MaxExactInt {

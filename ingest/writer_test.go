@@ -238,7 +238,25 @@ func TestFieldLimitAndConflicts(t *testing.T) {
 		b.String([]byte("d"), []byte("\"\x00ü"))
 		b.Double([]byte("e"), 1.5)
 	}))
+	within := millstream.NewBuilder(millstream.Limits{}) // a conflict that one request brings with it
+	for _, v := range []string{"1", "text"} {
+		if v == "1" {
+			within.Int([]byte("mixed"), 1)
+		} else {
+			within.String([]byte("mixed"), []byte(v))
+		}
+		if err := within.Commit(1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mixed := within.Batch()
+	mixed.Org, mixed.Signal, mixed.Name = testOrg, millstream.Logs, "mixed"
+	s.append(mixed)
 	s.flush()
+	ms, _ := s.model.EnsureStream(context.Background(), millstream.StreamKey{Org: testOrg, Signal: millstream.Logs, Name: "mixed"})
+	if f, _ := ms.Schema.Field("mixed"); !f.Conflict || fmt.Sprint(f.Seen) != "[int64 string]" {
+		t.Errorf("the conflict within one batch is not in the schema: %+v", f)
+	}
 	st, _ := s.model.EnsureStream(context.Background(), millstream.StreamKey{Org: testOrg, Signal: millstream.Logs, Name: "wide"})
 	a, _ := st.Schema.Field("a")
 	if a.Type != millstream.String || !a.Conflict || len(st.Schema.Fields) != 4 {
