@@ -40,6 +40,9 @@ func (w *Writer) kickFlush() {
 	}
 }
 
+// tickSlack is how much before its time a flush may begin, so that a tick that comes a moment early does not cost a whole further one.
+const tickSlack = 50 * time.Millisecond
+
 // flushLoop flushes at every interval, when the buffer is half full, and when a heartbeat finds something to repair, until ctx ends or the writer is fenced.
 func (w *Writer) flushLoop(ctx context.Context) error {
 	tick := time.NewTicker(min(time.Second, w.cfg.FlushInterval))
@@ -59,7 +62,7 @@ func (w *Writer) flushLoop(ctx context.Context) error {
 			w.ask()
 			kicked = true
 		}
-		if since := time.Since(last); since < wait || !kicked && failures == 0 && since < w.cfg.FlushInterval {
+		if since := time.Since(last); since < wait || !kicked && failures == 0 && since < w.cfg.FlushInterval-tickSlack {
 			continue
 		}
 		err := w.flushAll(ctx)
