@@ -41,6 +41,7 @@ type API struct {
 	Limiter  limiter // per organization and rate class; nil: no limits
 	Checks   []Check // what readyz asks
 	Limits   decode.Limits
+	Pages    func(http.ResponseWriter, *http.Request) error // answers what no route does, such as the web pages; nil: nothing does
 
 	Log        *slog.Logger
 	Registerer prometheus.Registerer
@@ -109,9 +110,7 @@ func (a *API) mux(routes []route) (*chi.Mux, error) {
 		return nil, fmt.Errorf("[http].base_path %q must begin with a slash", a.BasePath)
 	}
 	m := chi.NewRouter()
-	m.NotFound(a.respond(func(http.ResponseWriter, *http.Request) error {
-		return millstream.Errorf(millstream.NotFound, "there is nothing at this path")
-	}))
+	m.NotFound(a.respond(a.elsewhere()))
 	m.MethodNotAllowed(a.respond(methodNotAllowed))
 	for i := range routes {
 		rt := &routes[i]
@@ -122,6 +121,16 @@ func (a *API) mux(routes []route) (*chi.Mux, error) {
 	}
 	return m, nil
 }
+
+// elsewhere answers what is not the API's.
+func (a *API) elsewhere() handler {
+	if a.Pages == nil {
+		return func(http.ResponseWriter, *http.Request) error { return errNothingHere }
+	}
+	return a.guard(&route{path: "pages", policy: public(), handle: a.Pages, meters: a.metrics.of("pages", "other")})
+}
+
+var errNothingHere = millstream.Errorf(millstream.NotFound, "there is nothing at this path")
 
 // Limits of a connection. The body of a request may take as long as it likes while it moves; see body.go.
 const (

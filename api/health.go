@@ -76,6 +76,24 @@ func (a *API) readiness(ctx context.Context) readyView {
 	return a.ready.last
 }
 
+// CheckState is the outcome of a check.
+type CheckState struct {
+	Name    string
+	OK      bool
+	Message string // why not, as far as it may be shown
+}
+
+// CheckStates is what readyz would answer now, check by check. It may be called once the handler is built.
+func (a *API) CheckStates(ctx context.Context) []CheckState {
+	view := a.readiness(ctx)
+	out := make([]CheckState, len(a.Checks))
+	for i, c := range a.Checks {
+		v := view.Checks[c.Name]
+		out[i] = CheckState{Name: c.Name, OK: v.State == "ok", Message: v.Message}
+	}
+	return out
+}
+
 func (a *API) runChecks(ctx context.Context) readyView {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
