@@ -21,6 +21,12 @@ type journal struct {
 
 func (j *journal) add(s string) { j.mu.Lock(); j.lines = append(j.lines, s); j.mu.Unlock() }
 
+func (j *journal) read() []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.lines)
+}
+
 func (j *journal) service(name string, drain time.Duration) Service {
 	return Service{Name: name, Run: func(ctx context.Context, ready func()) error {
 		j.add("start " + name)
@@ -43,8 +49,8 @@ func TestRunStartsInOrderAndStopsInReverse(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := []string{"start a", "start b", "start c", "stop c", "stop b", "stop a"}
-		if !slices.Equal(j.lines, want) {
-			t.Errorf("%v, want %v", j.lines, want)
+		if !slices.Equal(j.read(), want) {
+			t.Errorf("%v, want %v", j.read(), want)
 		}
 	})
 }
@@ -58,8 +64,8 @@ func TestRunStopsTheOthersWhenOneFails(t *testing.T) {
 			time.Sleep(time.Minute)
 			return boom
 		}})
-		if !errors.Is(err, boom) || !slices.Equal(j.lines, []string{"start a", "stop a"}) {
-			t.Errorf("%v %v", err, j.lines)
+		if !errors.Is(err, boom) || !slices.Equal(j.read(), []string{"start a", "stop a"}) {
+			t.Errorf("%v %v", err, j.read())
 		}
 	})
 }
@@ -70,8 +76,8 @@ func TestRunDoesNotStartWhatComesAfterAFailure(t *testing.T) {
 		boom := errors.New("boom")
 		err := Run(context.Background(), quiet, time.Second, j.service("a", 0),
 			Service{Name: "b", Run: func(context.Context, func()) error { return boom }}, j.service("c", 0))
-		if !errors.Is(err, boom) || slices.Contains(j.lines, "start c") {
-			t.Errorf("%v %v", err, j.lines)
+		if !errors.Is(err, boom) || slices.Contains(j.read(), "start c") {
+			t.Errorf("%v %v", err, j.read())
 		}
 	})
 }
@@ -85,8 +91,8 @@ func TestRunGivesEachServiceItsGrace(t *testing.T) {
 		patient := j.service("patient", 30*time.Second)
 		patient.Grace = time.Minute
 		err := Run(ctx, quiet, 5*time.Second, patient, slow)
-		if !errors.Is(err, ErrGrace) || !strings.Contains(err.Error(), "slow") || !slices.Contains(j.lines, "stop patient") {
-			t.Errorf("%v %v", err, j.lines)
+		if !errors.Is(err, ErrGrace) || !strings.Contains(err.Error(), "slow") || !slices.Contains(j.read(), "stop patient") {
+			t.Errorf("%v %v", err, j.read())
 		}
 		time.Sleep(2 * time.Hour) // lets the slow one end inside the bubble
 	})
