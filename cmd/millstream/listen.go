@@ -79,8 +79,8 @@ func (p *parts) welcome(addr net.Addr, code string) {
 		url = "http://" + net.JoinHostPort(host, port) + p.cfg.HTTP.BasePath
 	}
 	url = strings.TrimSuffix(url, "/")
-	p.log.Info("serving", "url", url, "otlp_grpc", p.cfg.OTLP.Listen)
+	p.log.Info("serving", "url", url+"/", "otlp_grpc", p.cfg.OTLP.Listen)
 	if code != "" {
-		p.log.Info("there is no user yet: create the first owner with this one-time code", "url", url+"/setup", "setup_code", code)
+		p.log.Info("there is no user yet: open the URL to create the first owner with this one-time code", "url", url+"/setup?code="+code, "setup_code", code)
 	}
 }

@@ -30,6 +30,8 @@ import (
 	"github.com/millstream/millstream/query/promql"
 	"github.com/millstream/millstream/query/sql"
 	"github.com/millstream/millstream/store"
+	"github.com/millstream/millstream/ui"
+	"github.com/millstream/millstream/web"
 )
 
 func newRegistry() *prometheus.Registry {
@@ -252,7 +254,30 @@ func (p *parts) newAPI() error {
 		},
 		Log: p.log, Registerer: p.registry, Gatherer: p.registry, Now: time.Now, BasePath: c.HTTP.BasePath, TrustedProxies: proxies, Version: version,
 	}
-	var err error
+	pages, err := p.newPages(proxies)
+	if err != nil {
+		return err
+	}
+	p.api.Pages = pages.Handle
 	p.handler, err = p.api.Handler()
 	return err
+}
+
+func (p *parts) newPages(proxies []netip.Prefix) (*web.Pages, error) {
+	c := p.cfg
+	return web.New(web.Config{
+		Auth: p.auth, Catalog: p.store, Checks: p.checks, Log: p.log, Now: time.Now,
+		Node: c.Node.ID, Roles: c.Node.Roles, Version: version, Started: p.began, GRPC: c.OTLP.Listen,
+		BasePath: c.HTTP.BasePath, ExternalURL: c.HTTP.ExternalURL, FrameAncestors: c.HTTP.FrameAncestors, TrustedProxies: proxies, InsecureCookies: c.HTTP.InsecureCookies,
+	})
+}
+
+// checks is what readyz answers, for the pages.
+func (p *parts) checks(ctx context.Context) []ui.Check {
+	states := p.api.CheckStates(ctx)
+	out := make([]ui.Check, len(states))
+	for i, s := range states {
+		out[i] = ui.Check(s)
+	}
+	return out
 }
