@@ -231,6 +231,13 @@ func (m *model) Publish(_ context.Context, f millstream.Flush) (store.Outcome, m
 	return o, at, err
 }
 
+// outcomes are those of the publishes so far.
+func (m *model) outcomes() []store.Outcome {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.publishes)
+}
+
 // arrive lets the delayed publishes happen now: statements of a process that was paused, or that was thought dead.
 func (m *model) arrive() {
 	m.mu.Lock()

@@ -132,7 +132,7 @@ func TestLostPublishReply(t *testing.T) {
 	s.model.losePublish = 1
 	s.flush()
 	s.want(id, 10)
-	if o := s.model.publishes; len(o) != 1 || o[0] != store.Already {
+	if o := s.model.outcomes(); len(o) != 1 || o[0] != store.Already {
 		t.Errorf("outcomes %v", o)
 	}
 }

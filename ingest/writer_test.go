@@ -380,7 +380,7 @@ func TestReplayIsBounded(t *testing.T) {
 	s.change = func(c *WriterConfig) { c.BufferTotal, c.BufferSize = 512<<10, 512<<10 }
 	s.start()
 	s.want(id, n)
-	if len(s.model.publishes) < 2 {
-		t.Errorf("%d flushes during a replay of several times the buffer", len(s.model.publishes))
+	if len(s.model.outcomes()) < 2 {
+		t.Errorf("%d flushes during a replay of several times the buffer", len(s.model.outcomes()))
 	}
 }

@@ -23,7 +23,7 @@ var env = []string{"MS_QUERIER_MAX_RESULT_ROWS=100000000", "MS_INTAKE_FLUSH_INTE
 
 func TestKill9(t *testing.T) {
 	n := mstest.Start(t, env...)
-	l := startLedger(n, 4)
+	l := startLedger(n, "ledger", 4)
 	var slowest time.Duration
 	for range rounds(8, 200) {
 		time.Sleep(time.Duration(50+rand.IntN(1500)) * time.Millisecond)
@@ -40,8 +40,7 @@ func TestKill9(t *testing.T) {
 func TestTornWAL(t *testing.T) {
 	n := mstest.Start(t, append(env, "MS_INTAKE_FLUSH_INTERVAL_SECS=3600")...)
 	for i := range rounds(4, 30) {
-		l := startLedger(n, 2)
-		l.stream = fmt.Sprintf("torn%d", i)
+		l := startLedger(n, fmt.Sprintf("torn%d", i), 2)
 		time.Sleep(300 * time.Millisecond)
 		n.Kill()
 		l.end()
@@ -68,7 +67,7 @@ func tear(t *testing.T, n *mstest.Node, kind int) {
 
 func TestDatabaseCrashes(t *testing.T) {
 	n := mstest.Start(t, env...)
-	l := startLedger(n, 4)
+	l := startLedger(n, "ledger", 4)
 	for range rounds(4, 20) {
 		time.Sleep(time.Duration(300+rand.IntN(1500)) * time.Millisecond)
 		pid := postmaster(t, n)
@@ -100,7 +99,7 @@ func postmaster(t *testing.T, n *mstest.Node) int {
 
 func TestReaderDuringFlush(t *testing.T) {
 	n := mstest.Start(t, env...)
-	l := startLedger(n, 2)
+	l := startLedger(n, "ledger", 2)
 	mstest.WaitFor(t, 20*time.Second, "the first record", func() bool { return l.ackedNow() > 0 })
 	var last int64
 	flushes, segments, reads := 0, 0, rounds(100, 1000)
@@ -130,7 +129,7 @@ func TestObjectStoreGoesAway(t *testing.T) {
 	s3 := newGateway(t)
 	n := mstest.Start(t, append(env, "MS_OBJECT_STORE_BACKEND=s3", "MS_OBJECT_STORE_BUCKET=test", "MS_OBJECT_STORE_ENDPOINT="+s3.url, "MS_OBJECT_STORE_PATH_STYLE=true",
 		"MS_OBJECT_STORE_ACCESS_KEY=test", "MS_OBJECT_STORE_SECRET_KEY=testsecret", "MS_OBJECT_STORE_OP_TIMEOUT_SECS=2")...)
-	l := startLedger(n, 2)
+	l := startLedger(n, "ledger", 2)
 	for range rounds(2, 10) {
 		time.Sleep(2 * time.Second)
 		s3.kill()
@@ -156,7 +155,7 @@ func TestObjectStoreGoesAway(t *testing.T) {
 
 func TestPauseAndResume(t *testing.T) {
 	n := mstest.Start(t, env...)
-	l := startLedger(n, 2)
+	l := startLedger(n, "ledger", 2)
 	for range rounds(1, 10) {
 		time.Sleep(time.Second)
 		n.Signal(syscall.SIGSTOP)
@@ -171,7 +170,7 @@ func TestPauseAndResume(t *testing.T) {
 
 func TestOrderlyStopPublishesEverything(t *testing.T) {
 	n := mstest.Start(t, append(env, "MS_INTAKE_FLUSH_INTERVAL_SECS=3600")...)
-	l := startLedger(n, 2)
+	l := startLedger(n, "ledger", 2)
 	time.Sleep(500 * time.Millisecond)
 	l.end()
 	if !n.Stop() {

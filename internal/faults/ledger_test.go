@@ -47,8 +47,8 @@ type ledger struct {
 	wg       sync.WaitGroup
 }
 
-func startLedger(n *mstest.Node, writers int) *ledger {
-	l := &ledger{node: n, stream: "ledger", acked: map[int64]bool{}, refused: map[int64]bool{}, answers: map[int]int{}, stop: make(chan struct{})}
+func startLedger(n *mstest.Node, stream string, writers int) *ledger {
+	l := &ledger{node: n, stream: stream, acked: map[int64]bool{}, refused: map[int64]bool{}, answers: map[int]int{}, stop: make(chan struct{})}
 	for range writers {
 		l.wg.Go(l.write)
 	}
