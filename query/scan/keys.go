@@ -14,8 +14,9 @@ type keyCoder struct {
 	typ    millstream.Type
 	bucket int64 // > 0: the start of the time bucket instead of the field
 
-	strs  stringTable
-	words wordTable
+	strs   stringTable
+	words  wordTable
+	packed []uint64 // of the batch in hand
 
 	dict  *string  // the first entry of the dictionary that remap is for; while it is held no other dictionary has its address
 	remap []uint32 // code of each entry of the dictionary; 0: not looked up yet
@@ -83,21 +84,32 @@ func (k *keyCoder) dictionary(c *millstream.Column, n int, out []uint32) (grown 
 	return grown
 }
 
+// notShort marks a row whose text is null or too long to be packed; no packed text has all bits set.
+const notShort = ^uint64(0)
+
+// texts codes plain texts in two steps: first all short ones are packed and their slots touched, so that the cache misses of a large table overlap.
 func (k *keyCoder) texts(c *millstream.Column, n int, out []uint32) (grown int64) {
+	k.packed = enlarge(k.packed, n)
+	words := k.packed[:n]
 	safe := len(c.Bytes) - 8 // a word may be read from here
-	for i := range n {
-		if c.Valid != nil && !c.IsValid(i) {
-			out[i] = 0
-			continue
-		}
-		var g int64
+	for i := range words {
+		words[i] = notShort
 		from := int(c.Offsets[i])
-		if size := int(c.Offsets[i+1]) - from; size <= maxShort && from <= safe {
+		if size := int(c.Offsets[i+1]) - from; size <= maxShort && from <= safe && (c.Valid == nil || c.IsValid(i)) {
 			w := binary.LittleEndian.Uint64(c.Bytes[from:])
-			w = w&(1<<(8*size)-1) | uint64(size)<<56
+			words[i] = w&(1<<(8*size)-1) | uint64(size)<<56
+		}
+	}
+	k.strs.touch(words)
+	for i, w := range words {
+		var g int64
+		switch {
+		case w != notShort:
 			out[i], g = k.strs.findShort(w)
-		} else {
+		case c.IsValid(i):
 			out[i], g = k.strs.find(c.Str(i))
+		default:
+			out[i] = 0
 		}
 		grown += g
 	}

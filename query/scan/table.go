@@ -18,6 +18,8 @@ type stringTable struct {
 	short  int
 	strs   []string
 	arena  []byte
+
+	touched uint32 // keeps the loads of touch
 }
 
 // slot keeps part of the hash, so that a probe seldom touches a string that differs; id 0 is free.
@@ -85,6 +87,21 @@ func (t *stringTable) findShort(w uint64) (id uint32, grown int64) {
 		}
 	}
 }
+
+// touch loads the slots in which the words are looked for, all at once as far as the processor can.
+func (t *stringTable) touch(words []uint64) {
+	if len(t.shorts) < touchFrom {
+		return
+	}
+	mask, ids := len(t.shorts)-1, uint32(0)
+	for _, w := range words {
+		ids |= t.shorts[int(mix(w))&mask].id
+	}
+	t.touched = ids
+}
+
+// touchFrom is the number of slots, of 16 bytes, from which a table no longer fits into the first caches.
+const touchFrom = 1 << 14
 
 func (t *stringTable) grow() int64 {
 	old := len(t.slots)
