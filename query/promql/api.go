@@ -63,6 +63,9 @@ func (a *API) QueryRange(ctx context.Context, open Open, values url.Values) (*Re
 // run executes a query. The Response owns the query's memory until it is closed.
 func (a *API) run(ctx context.Context, open Open, p *params, timeout time.Duration, limit int,
 	build func(context.Context, *Queryable) (prom.Query, error)) (*Response, error) {
+	if err := checkText(p.Get("query")); err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	view := NewQueryable(ctx, open)
@@ -73,6 +76,10 @@ func (a *API) run(ctx context.Context, open Open, p *params, timeout time.Durati
 			return nil, e
 		}
 		return nil, badParameter("query", err)
+	}
+	if err := checkSubqueries(query.Statement()); err != nil {
+		query.Close()
+		return nil, err
 	}
 	res := query.Exec(ctx)
 	if res.Err != nil {
@@ -120,6 +127,9 @@ func truncate(v parser.Value, limit int) parser.Value {
 
 // FormatQuery answers /format_query: the expression laid out.
 func (a *API) FormatQuery(values url.Values) (*Response, error) {
+	if err := checkText(values.Get("query")); err != nil {
+		return nil, err
+	}
 	expr, err := a.parser.ParseExpr(values.Get("query"))
 	if err != nil {
 		return nil, badParameter("query", err)
@@ -257,6 +267,9 @@ func (a *API) Exemplars(ctx context.Context, open Open, values url.Values) (*Res
 	}
 	if p.err != nil {
 		return nil, p.err
+	}
+	if err := checkText(values.Get("query")); err != nil {
+		return nil, err
 	}
 	expr, err := a.parser.ParseExpr(values.Get("query"))
 	if err != nil {

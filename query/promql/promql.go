@@ -67,7 +67,7 @@ func New(o Options) *API {
 		MaxSamples:               o.MaxSamples,
 		Timeout:                  o.Timeout,
 		LookbackDelta:            o.Lookback,
-		NoStepSubqueryIntervalFn: func(int64) int64 { return time.Minute.Milliseconds() },
+		NoStepSubqueryIntervalFn: func(int64) int64 { return defaultStep.Milliseconds() },
 		EnableAtModifier:         true,
 		EnableNegativeOffset:     true,
 		Parser:                   p,
