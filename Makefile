@@ -11,6 +11,8 @@ export PATH := $(CACHE)/bin:$(PATH)
 
 VERSITYGW := $(CACHE)/bin/versitygw
 VERSITYGW_VERSION := v1.8.0
+OTELCOL := $(CACHE)/bin/otelcol
+PROMETHEUS := $(CACHE)/bin/prometheus
 
 .PHONY: help
 help: ## list the targets
@@ -66,8 +68,8 @@ bench: build ## the figures of BENCHMARKS.md: package benchmarks, then the produ
 	scripts/bench.sh
 
 .PHONY: e2e
-e2e: build ## real senders against a real node: counts before and after flush, kill -9 and restart
-	go test -count=1 -timeout 20m ./internal/e2e -full
+e2e: build $(OTELCOL) $(PROMETHEUS) ## real senders against a real node, also a real Collector and Prometheus (built the first time: 10 CPU minutes); test replays what those two sent
+	MS_E2E=full MS_TEST_BINARY=$(BIN)/millstream go test -count=1 -timeout 20m -v ./internal/e2e
 
 .PHONY: faults
 faults: build $(VERSITYGW) ## the long fault campaigns; their short versions run in test
@@ -75,3 +77,9 @@ faults: build $(VERSITYGW) ## the long fault campaigns; their short versions run
 
 $(VERSITYGW):
 	GOBIN=$(CACHE)/bin go install github.com/versity/versitygw/cmd/versitygw@$(VERSITYGW_VERSION)
+
+$(OTELCOL): tools/collector/main.go tools/collector/go.mod
+	nice go -C tools/collector build -ldflags "-s -w" -o $@ .
+
+$(PROMETHEUS): # of the version that the product's engine is; without service discovery, which is most of its code
+	GOBIN=$(CACHE)/bin nice go install -ldflags "-s -w" -tags remove_all_sd github.com/prometheus/prometheus/cmd/prometheus@$$(go list -m -f '{{.Version}}' github.com/prometheus/prometheus)

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -43,9 +44,12 @@ var binary struct {
 	err  error
 }
 
-// Binary builds the product once per test process and returns its path.
+// Binary builds the product once per test process and returns its path; MS_TEST_BINARY names one to test instead.
 func Binary(t testing.TB) string {
 	t.Helper()
+	if path := os.Getenv("MS_TEST_BINARY"); path != "" {
+		return path
+	}
 	binary.once.Do(func() {
 		dir, err := os.MkdirTemp("", "mstest")
 		if err != nil {
@@ -324,4 +328,17 @@ func (l *lockedBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.String()
+}
+
+// CPU is the processor time that the process has used.
+func (n *Node) CPU() time.Duration {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", n.PID()))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(b), ") ")
+	f := strings.Fields(rest)
+	user, _ := strconv.ParseInt(f[11], 10, 64)
+	system, _ := strconv.ParseInt(f[12], 10, 64)
+	return time.Duration(user+system) * 10 * time.Millisecond // clock ticks of 100 Hz
 }
