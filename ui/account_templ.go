@@ -86,7 +86,7 @@ func (l Login) page() templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, "</section><p class=\"small center\">A password is reset by an administrator of your organization: <code>POST /api/v1/users/&#123;id&#125;/invite</code> makes a link.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, "</section><p class=\"small center\">No password, or forgotten? An administrator of your organization can make you a link to set one.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -305,7 +305,7 @@ func (t Token) page() templ.Component {
 					return templ_7745c5c3_Err
 				}
 				if t.has("intake") {
-					templ_7745c5c3_Err = senders(t.Targets, "With it, send data").Render(ctx, templ_7745c5c3_Buffer)
+					templ_7745c5c3_Err = senders(t.Targets, "Send data with it").Render(ctx, templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}

@@ -63,7 +63,7 @@ func (p *Pages) targets(r *http.Request, token string) ui.Targets {
 		}
 		t.URL = scheme + host + p.BasePath
 	}
-	if _, port, err := net.SplitHostPort(p.GRPC); err == nil {
+	if at, port, err := net.SplitHostPort(p.GRPC); err == nil && (at == "" || !local(at) || local(host)) {
 		t.GRPC = net.JoinHostPort(strings.Trim(hostname(host), "[]"), port)
 	}
 	return t

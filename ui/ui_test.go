@@ -1,0 +1,217 @@
+package ui
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/a-h/templ"
+	"go.yaml.in/yaml/v2"
+)
+
+func html(t *testing.T, c templ.Component) string {
+	t.Helper()
+	var b strings.Builder
+	if err := c.Render(context.Background(), &b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// pages is every page with everything on it that can be.
+func pages(base, text string) map[string]templ.Component {
+	f := Frame{Base: base, Home: base + "/", Version: text, FormToken: text}
+	in := f
+	in.Email, in.Org = text, text
+	p := &Problem{Field: "email", Text: text, Hint: text}
+	targets := Targets{URL: "http://localhost:5080" + base, GRPC: "localhost:4317", Token: text}
+	fresh := f
+	fresh.Fresh = true
+	return map[string]templ.Component{
+		"stranger": Home{Frame: f, Targets: targets}.Page(),
+		"fresh":    Home{Frame: fresh, Targets: targets}.Page(),
+		"home": Home{Frame: in, Node: text, Roles: []string{text}, Checks: []Check{{Name: text, Message: text}}, Targets: targets, Orgs: []string{text}, Scopes: []string{text},
+			Streams: &Streams{Total: 9, Rows: []Stream{{Signal: text, Name: text, Rows: 1, Segments: 1, Newest: time.Now()}, {Signal: "logs", Name: text}}}}.Page(),
+		"streams": Home{Frame: in, Targets: targets, Streams: &Streams{Problem: text}}.Page(),
+		"empty":   Home{Frame: in, Targets: targets, Streams: &Streams{}}.Page(),
+		"login":   Login{Frame: f, Email: text, Problem: p}.Page(),
+		"plain":   Login{Frame: f, Refused: text}.Page(),
+		"setup":   Setup{Frame: fresh, Code: text, Email: text, Org: text, Problem: p}.Page(),
+		"token":   Token{Frame: in, First: true, Token: text, Name: text, Scopes: []string{"intake", "query"}, Targets: targets}.Page(),
+		"notoken": Token{Frame: in, Problem: p}.Page(),
+		"notice":  Notice{Frame: f, Heading: text, Text: text, Hint: text, Request: text}.Page(),
+	}
+}
+
+// Whatever text a page is given, it stays text; and nothing on a page needs more than the policy allows.
+func TestTextStaysText(t *testing.T) {
+	const hostile = `<script>alert(1)</script>"' onload=x javascript:alert(2)`
+	inline := regexp.MustCompile(`(?i)<script(>| [^>]*>[^<])|<style|\s(style|on[a-z]+)=["']?[^"'>]*["']|href="javascript`)
+	for name, page := range pages("/base", hostile) {
+		got := html(t, page)
+		if strings.Contains(got, "<script>alert") || strings.Contains(got, `"' onload`) {
+			t.Errorf("%s: %s", name, got)
+		}
+		if m := inline.FindString(strings.ReplaceAll(got, "onload=x", "")); m != "" {
+			t.Errorf("%s has %q", name, m)
+		}
+		for _, m := range regexp.MustCompile(`(?:href|src|action)="([^"]*)"`).FindAllStringSubmatch(got, -1) {
+			if !strings.HasPrefix(m[1], "/base/") && m[1] != "#main" {
+				t.Errorf("%s refers to %q, outside the base path", name, m[1])
+			}
+		}
+		if n := strings.Count(got, "<h1>"); n != 1 {
+			t.Errorf("%s has %d first headings", name, n)
+		}
+	}
+}
+
+func TestHiddenCharactersAreShown(t *testing.T) {
+	for in, want := range map[string]string{
+		"app":                   "app",
+		"größe":                 "größe",
+		"a\u202egnp.exe":        "a[U+202E]gnp.exe",
+		"a\x00b\x1b[31m":        "a[U+0000]b[U+001B][31m",
+		"zero\u200bwidth\ufeff": "zero[U+200B]width[U+FEFF]",
+		"bad\xff":               "bad[U+FFFD]",
+		"two\u2028lines":        "two[U+2028]lines",
+	} {
+		if got := visible(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestFiguresAndTimes(t *testing.T) {
+	for n, want := range map[int64]string{0: "0", 12: "12", 999: "999", 1000: "1,000", 157574: "157,574", 1234567890: "1,234,567,890", -1000: "-1,000"} {
+		if got := count(n); got != want {
+			t.Errorf("count %d: %q", n, got)
+		}
+	}
+	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1.00 kB", 9994: "9.99 kB", 9996: "10.0 kB", 123456: "123 kB", 999_600: "1.00 MB", 1_900_000_000: "1.90 GB", math.MaxInt64: "9223 PB"} {
+		if got := size(n); got != want {
+			t.Errorf("size %d: %q, want %q", n, got, want)
+		}
+	}
+	now := time.Unix(1_800_000_000, 0)
+	for d, want := range map[time.Duration]string{0: "now", 59 * time.Second: "59 s ago", 61 * time.Minute: "1 h 1 min ago", 49 * time.Hour: "2 d 1 h ago", -2 * time.Minute: "in 2 min"} {
+		if got := ago(now.Add(-d), now); got != want {
+			t.Errorf("%s: %q, want %q", d, got, want)
+		}
+	}
+}
+
+// The snippets for files must be what their readers parse.
+func TestSnippetsAreYAML(t *testing.T) {
+	targets := Targets{URL: "https://ms.example.com/base", GRPC: "ms.example.com:4317", Token: "ms_secret"}
+	parsed := map[string]map[string]any{}
+	for _, s := range targets.Senders() {
+		if strings.ContainsAny(s.Text, "{}") && s.ID != "json" {
+			t.Errorf("%s is not filled in:\n%s", s.ID, s.Text)
+		}
+		if !strings.Contains(s.Text, "ms_secret") {
+			t.Errorf("%s does not send the token", s.ID)
+		}
+		if s.ID == "otlp" || s.ID == "json" {
+			continue
+		}
+		into := map[string]any{}
+		if err := yaml.Unmarshal([]byte(s.Text), &into); err != nil {
+			t.Errorf("%s: %v\n%s", s.ID, err, s.Text)
+		}
+		parsed[s.ID] = into
+	}
+	for id, want := range map[string]string{
+		"prometheus": "[map[authorization:map[credentials:ms_secret] url:https://ms.example.com/base/api/v1/intake/prometheus/api/v1/write]]",
+		"loki":       "[map[bearer_token:ms_secret url:https://ms.example.com/base/api/v1/intake/loki/api/v1/push]]",
+		"elastic":    "map[hosts:[https://ms.example.com:443/base/api/v1/intake/elastic] password:ms_secret username:any]",
+	} {
+		key := map[string]string{"prometheus": "remote_write", "loki": "clients", "elastic": "output.elasticsearch"}[id]
+		if got := fmt.Sprint(parsed[id][key]); got != want {
+			t.Errorf("%s: %s, want %s", id, got, want)
+		}
+	}
+}
+
+func TestSnippetsWithoutAToken(t *testing.T) {
+	for _, s := range (Targets{URL: "http://[::1]"}).Senders() {
+		if strings.Contains(s.Text, "Bearer \"") || !strings.Contains(s.Text, "$TOKEN") && !strings.Contains(s.Text, "ms_…") {
+			t.Errorf("%s:\n%s", s.ID, s.Text)
+		}
+		if s.ID == "elastic" && !strings.Contains(s.Text, "http://[::1]:80/") {
+			t.Errorf("no port:\n%s", s.Text)
+		}
+	}
+}
+
+// Text has at least 4.5:1 on every surface it is used on, borders of inputs and focus rings 3:1, in both themes (WCAG 2.2 AA).
+func TestContrast(t *testing.T) {
+	css, _ := FindAsset(strings.TrimPrefix(asset("app.css"), AssetRoot))
+	light, dark, ok := strings.Cut(string(css.Body), "prefers-color-scheme: dark")
+	if !ok {
+		t.Fatal("no dark theme")
+	}
+	pairs := []struct {
+		fore, back string
+		least      float64
+	}{
+		{"on-accent", "accent", 4.5}, {"on-accent", "accent-hover", 4.5}, {"on-badge", "badge", 4.5}, {"text-2", "accent-soft", 4.5}, {"text", "accent-soft", 4.5},
+		{"ok", "ok-soft", 4.5}, {"error", "error-soft", 4.5}, {"warn", "warn-soft", 4.5}, {"info", "info-soft", 4.5}, {"trace", "trace-soft", 4.5}, {"text", "error-soft", 4.5}, {"text", "warn-soft", 4.5},
+		{"ok", "surface", 4.5}, {"error", "surface", 4.5}, {"accent", "surface", 4.5}, {"accent-hover", "surface", 4.5}, {"text-2", "surface-3", 4.5},
+		{"border-strong", "surface", 3}, {"border-strong", "bg", 3}, {"focus", "bg", 3}, {"focus", "surface", 3}, {"error", "bg", 3},
+	}
+	for _, text := range []string{"text", "text-2", "text-3"} {
+		for _, surface := range []string{"bg", "surface", "surface-2"} {
+			pairs = append(pairs, struct {
+				fore, back string
+				least      float64
+			}{text, surface, 4.5})
+		}
+	}
+	for name, theme := range map[string]string{"light": light, "dark": dark} {
+		tokens := map[string]float64{}
+		for _, m := range regexp.MustCompile(`--([a-z0-9-]+): #([0-9A-F]{6})`).FindAllStringSubmatch(theme, -1) {
+			tokens[m[1]] = luminance(t, m[2])
+		}
+		for _, p := range pairs {
+			a, aok := tokens[p.fore]
+			b, bok := tokens[p.back]
+			if ratio := (max(a, b) + .05) / (min(a, b) + .05); !aok || !bok || ratio < p.least {
+				t.Errorf("%s: %s on %s has %.2f:1, less than %.1f:1", name, p.fore, p.back, ratio, p.least)
+			}
+		}
+	}
+}
+
+func luminance(t *testing.T, hex string) float64 {
+	t.Helper()
+	n, err := strconv.ParseUint(hex, 16, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	linear := func(v uint64) float64 {
+		c := float64(v&255) / 255
+		if c <= .04045 {
+			return c / 12.92
+		}
+		return math.Pow((c+.055)/1.055, 2.4)
+	}
+	return .2126*linear(n>>16) + .7152*linear(n>>8) + .0722*linear(n)
+}
+
+// What a browser gets for the sign-in page, uncompressed.
+func TestLoginIsSmall(t *testing.T) {
+	total := len(html(t, Login{}.Page()))
+	for _, a := range assets {
+		total += len(a.Body)
+	}
+	if total > 25_000 {
+		t.Errorf("%d bytes, more than 25,000", total)
+	}
+	t.Logf("%d bytes", total)
+}
