@@ -1,0 +1,278 @@
+package web
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/millstream/millstream/internal/auth"
+)
+
+func TestFirstRun(t *testing.T) {
+	t.Parallel()
+	w := emptyWorld(t, false)
+	r := w.reader()
+	if a := r.get("/"); !strings.Contains(a.body, `href="/setup"`) || strings.Contains(a.body, `href="/login"`) {
+		t.Errorf("the first page of a new node: %s", a.body)
+	}
+	if a := r.get("/login"); a.code != 303 || a.header.Get("Location") != "/setup" {
+		t.Errorf("sign-in before there is anybody: %d", a.code)
+	}
+	if a := r.get("/setup?code=" + w.code); !strings.Contains(a.body, `value="`+w.code+`"`) {
+		t.Error("the code of the URL is not filled in")
+	}
+	for name, c := range map[string]struct {
+		code, email, password, org string
+		status                     int
+		field, says                string
+	}{
+		"wrong code":     {"nonsense", email, password, "shop", 401, "code", "code"},
+		"no address":     {w.code, "ada", password, "shop", 400, "email", "e-mail"},
+		"short password": {w.code, email, "secret-pass", "shop", 400, "password", "11 characters"},
+		"bad slug":       {w.code, email, password, ".shop", 400, "organization", "slug"},
+	} {
+		a := r.send("/setup", "/setup", "code", c.code, "email", c.email, "password", c.password, "organization", c.org)
+		if a.code != c.status || !strings.Contains(a.alert(), c.says) {
+			t.Errorf("%s: %d %q", name, a.code, a.alert())
+		}
+		if !strings.Contains(a.body, `id="`+c.field+`" name="`+c.field+`" aria-invalid="true"`) {
+			t.Errorf("%s: the field is not marked", name)
+		}
+		if strings.Contains(a.body, c.password) {
+			t.Errorf("%s: the password is in the reply", name)
+		}
+		if !strings.Contains(a.body, `value="`+c.email+`"`) || !strings.Contains(a.body, `value="`+c.org+`"`) || !strings.Contains(a.body, `value="`+c.code+`"`) {
+			t.Errorf("%s: what was typed is gone", name)
+		}
+	}
+	a := r.send("/setup", "/setup", "code", w.code, "email", email, "password", password, "organization", "shop")
+	token := apiToken.FindString(a.body)
+	if a.code != 201 || token == "" || strings.Contains(a.body, "$TOKEN") || a.header.Get("Cache-Control") != "no-store" {
+		t.Fatalf("setup: %d %s", a.code, a.body)
+	}
+	who, err := w.auth.Authenticate(context.Background(), "Bearer "+token, "")
+	if err != nil || who.Slug != "shop" || who.Scopes != auth.Intake|auth.Query {
+		t.Errorf("the token is worth %+v, %v", who, err)
+	}
+	if a := r.get("/"); !strings.Contains(a.body, "Sign out") || apiToken.MatchString(a.body) {
+		t.Error("not signed in after the setup, or the token is shown again")
+	}
+	if a := r.get("/setup"); a.code != 303 || a.header.Get("Location") != "/login" {
+		t.Errorf("setup, again: %d", a.code)
+	}
+	if a := r.send("/", "/setup", "code", w.code, "email", "eve@example.com", "password", password, "organization", "eve"); a.code != 409 || !strings.Contains(a.alert(), "setup is done") {
+		t.Errorf("setup, sent again: %d %q", a.code, a.alert())
+	}
+}
+
+func TestSignInAndOut(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		secure bool
+		prefix string
+	}{"TLS": {true, "__Host-"}, "localhost": {false, ""}} {
+		w := newWorld(t, c.secure)
+		r := w.reader()
+		a := r.send("/login", "/login", "email", "<b>"+email, "password", "wrong password")
+		if a.code != 401 || !strings.Contains(a.alert(), "wrong") || !strings.Contains(a.body, `value="&lt;b&gt;`+email) || strings.Contains(a.body, "wrong password") || a.header.Get("WWW-Authenticate") == "" {
+			t.Errorf("%s: a wrong password: %d %s", name, a.code, a.body)
+		}
+		a = r.send("/login", "/login", "email", " Ada@Example.com", "password", password)
+		session := a.cookies()[c.prefix+sessionCookie]
+		if a.code != 303 || session == nil {
+			t.Fatalf("%s: sign-in: %d, cookies %v", name, a.code, a.cookies())
+		}
+		form := r.get("/login").cookies() // a reader who is signed in needs no form
+		if len(form) != 0 {
+			t.Errorf("%s: cookies for nothing: %v", name, form)
+		}
+		if !session.HttpOnly || session.Secure != c.secure || session.SameSite != http.SameSiteLaxMode || session.Path != "/" || session.Domain != "" || session.MaxAge != 0 {
+			t.Errorf("%s: %s", name, session)
+		}
+		if !r.signedIn() {
+			t.Errorf("%s: not signed in", name)
+		}
+		if a := r.get("/login"); a.code != 303 {
+			t.Errorf("%s: signed in and asked to sign in: %d", name, a.code)
+		}
+		if a := r.send("/", "/logout"); a.code != 303 || a.cookies()[c.prefix+sessionCookie].MaxAge >= 0 {
+			t.Errorf("%s: sign-out: %d", name, a.code)
+		}
+		stolen, _, _ := strings.Cut(session.Value, "~")
+		if _, err := w.auth.Authenticate(context.Background(), "Bearer "+stolen, ""); err == nil {
+			t.Errorf("%s: the session outlives the sign-out", name)
+		}
+		if r.signedIn() {
+			t.Errorf("%s: still signed in", name)
+		}
+	}
+}
+
+func TestPlainHTTPFromElsewhere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false)
+	r := w.reader().named("http://node.example:5080")
+	for _, path := range []string{"/login", "/"} {
+		if a := r.get(path); a.code != 200 || strings.Contains(a.body, `type="password"`) || len(a.cookies()) != 0 {
+			t.Errorf("%s: %d, cookies %v", path, a.code, a.cookies())
+		}
+	}
+	if a := r.get("/login"); !strings.Contains(a.body, "insecure_cookies") {
+		t.Errorf("not told what to do: %s", a.body)
+	}
+	if a := r.send("/login", "/login", "email", email, "password", password); a.code != 403 || len(a.cookies()) != 0 {
+		t.Errorf("a password was taken: %d", a.code)
+	}
+	w = newWorld(t, false, func(c *Config) { c.InsecureCookies = true })
+	w.reader().named("http://node.example:5080").signIn()
+}
+
+// A proxy that ends TLS: its word counts when it is trusted, and the configured URL always.
+func TestBehindAProxy(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false, func(c *Config) { c.ExternalURL = "https://ms.example.com/" })
+	r := w.reader().named("http://ms.example.com")
+	a := r.get("/login")
+	c := a.cookies()["__Host-"+formCookie]
+	if c == nil || !c.Secure {
+		t.Fatalf("cookies %v", a.cookies())
+	}
+	m := tokenField.FindStringSubmatch(a.body)
+	a = r.do("POST", "/login", url.Values{"email": {email}, "password": {password}, "form_token": {m[1]}}, "Origin", "https://ms.example.com", "Cookie", c.Name+"="+c.Value)
+	if a.code != 303 || a.cookies()["__Host-"+sessionCookie] == nil {
+		t.Errorf("%d %s", a.code, a.body)
+	}
+	if a := r.get("/"); !strings.Contains(a.body, "https://ms.example.com/api/v1/intake/json/app") {
+		t.Error("the snippets do not use the external URL")
+	}
+}
+
+// Forms are taken from our own pages in the same browser, and from nowhere else.
+func TestForgedForms(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false)
+	r, other := w.reader(), w.reader()
+	good := tokenField.FindStringSubmatch(r.get("/login").body)[1]
+	foreign := tokenField.FindStringSubmatch(other.get("/login").body)[1]
+	for name, c := range map[string]struct {
+		token   string
+		headers []string
+		status  int
+	}{
+		"another site, as browsers say it": {good, []string{"Sec-Fetch-Site", "cross-site"}, 403},
+		"another origin":                   {good, []string{"Origin", "https://evil.example"}, 403},
+		"a sandboxed frame":                {good, []string{"Origin", "null"}, 403},
+		"no token":                         {"", nil, 403},
+		"another browser's token":          {foreign, nil, 403},
+		"a damaged token":                  {good[:len(good)-2] + "AA", nil, 403},
+		"ours":                             {good, nil, 303},
+	} {
+		a := r.do("POST", "/login", url.Values{"email": {email}, "password": {password}, "form_token": {c.token}}, c.headers...)
+		if a.code != c.status {
+			t.Errorf("%s: %d %s", name, a.code, a.body)
+		}
+		if c.status == 403 && a.cookies()[sessionCookie] != nil {
+			t.Errorf("%s: signed in", name)
+		}
+	}
+	bare := w.reader()
+	if a := bare.do("POST", "/login", url.Values{"email": {email}, "password": {password}, "form_token": {good}}); a.code != 403 || !strings.Contains(a.body, `value="`+email+`"`) {
+		t.Errorf("without the cookie: %d", a.code)
+	}
+	for _, path := range []string{"/logout", "/tokens"} { // signed in by the form of ours
+		if a := r.do("POST", path, url.Values{"name": {"x"}}); a.code != 403 {
+			t.Errorf("%s without a token: %d", path, a.code)
+		}
+	}
+	if !r.signedIn() {
+		t.Error("a forged form signed the reader out")
+	}
+	if a := r.do("POST", "/login", url.Values{"email": {strings.Repeat("x", 70_000)}}); a.code != 413 {
+		t.Errorf("a long form: %d", a.code)
+	}
+}
+
+func TestGuessing(t *testing.T) {
+	t.Parallel()
+	r := newWorld(t, false).reader()
+	for range 5 {
+		r.send("/login", "/login", "email", email, "password", "wrong password")
+	}
+	if a := r.send("/login", "/login", "email", email, "password", password); a.code != 429 || a.header.Get("Retry-After") == "" || !strings.Contains(a.body, "Try again in") {
+		t.Errorf("after five wrong passwords: %d %s", a.code, a.alert())
+	}
+}
+
+// An access token lives 15 minutes; the session goes on over its end, also when several tabs come with the same cookie at once.
+func TestSessionIsRenewed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false)
+	r := w.reader().signIn()
+	u, err := url.Parse(w.http.URL)
+	must(t, err)
+	old := r.client.Jar.Cookies(u)
+	w.advance(16 * time.Minute)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			tab := w.reader()
+			tab.client.Jar.SetCookies(u, old)
+			if !tab.signedIn() {
+				t.Error("a tab was signed out")
+			}
+		})
+	}
+	wg.Wait()
+	if !r.signedIn() {
+		t.Error("signed out")
+	}
+	w.advance(renewFor)
+	late := w.reader()
+	late.client.Jar.SetCookies(u, old)
+	if late.signedIn() {
+		t.Error("a former cookie is good for ever")
+	}
+	if r.signedIn() {
+		t.Error("a stolen cookie was used, and the session lives on")
+	}
+	r.signIn()
+	w.advance(13 * time.Hour)
+	if r.signedIn() {
+		t.Error("signed in after 13 idle hours")
+	}
+	if cookies := r.client.Jar.Cookies(u); len(cookies) > 1 {
+		t.Errorf("the ended session's cookie stays: %v", cookies)
+	}
+}
+
+func TestTokens(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false)
+	r := w.reader().signIn()
+	a := r.send("/", "/tokens", "name", "<i>shop</i>", "org", "shop")
+	token := apiToken.FindString(a.body)
+	if a.code != 201 || token == "" || strings.Contains(a.body, "<i>shop") {
+		t.Fatalf("%d %s", a.code, a.body)
+	}
+	if who, err := w.auth.Authenticate(context.Background(), "Bearer "+token, ""); err != nil || who.Scopes != auth.Intake|auth.Query {
+		t.Errorf("%+v, %v", who, err)
+	}
+	if a := r.send("/", "/tokens", "name", " "); a.code != 400 || a.alert() == "" {
+		t.Errorf("without a name: %d", a.code)
+	}
+	if a := r.send("/", "/tokens", "name", "x", "org", "other"); a.code != 404 {
+		t.Errorf("for another organization: %d", a.code)
+	}
+	// An API token is no session.
+	u, err := url.Parse(w.http.URL)
+	must(t, err)
+	thief := w.reader()
+	thief.client.Jar.SetCookies(u, []*http.Cookie{{Name: sessionCookie, Value: token + "~x"}})
+	if thief.signedIn() {
+		t.Error("signed in with an API token")
+	}
+}
