@@ -60,7 +60,7 @@ func collected(t *testing.T, n *mstest.Node, stage string) {
 }
 
 const collectorConfig = `receivers:
-  filelog:
+  file_log:
     include: [%[1]s/app.log]
     start_at: beginning
     poll_interval: 50ms
@@ -80,7 +80,7 @@ exporters:
 service:
   telemetry: { metrics: { level: none } }
   pipelines:
-    logs: { receivers: [filelog, otlp], exporters: [otlp_http] }
+    logs: { receivers: [file_log, otlp], exporters: [otlp_http] }
     traces: { receivers: [otlp], exporters: [otlp_http] }
     metrics: { receivers: [otlp], exporters: [otlp_http] }
 `

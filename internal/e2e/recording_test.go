@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -51,15 +52,33 @@ func load(t *testing.T, name string) recording {
 	return r
 }
 
+// save writes JSON with a line per request and per answer.
 func (r recording) save(t *testing.T, name string) {
 	t.Helper()
 	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", " ")
-	must(t, enc.Encode(r))
+	encode := func(v any) []byte {
+		text, err := json.Marshal(v)
+		must(t, err)
+		return text
+	}
+	fmt.Fprintf(&b, "{\"sender\": %s,\n\"requests\": [\n", encode(r.Sender))
+	for i, q := range r.Requests {
+		fmt.Fprintf(&b, "%s%s\n", comma(i), encode(q))
+	}
+	b.WriteString("],\n\"answers\": [\n")
+	for i, e := range r.Answers {
+		fmt.Fprintf(&b, "%s%s\n", comma(i), encode(e))
+	}
+	b.WriteString("]}\n")
 	must(t, os.MkdirAll("testdata", 0o755))
 	must(t, os.WriteFile(recordingPath(name), b.Bytes(), 0o644))
+}
+
+func comma(i int) string {
+	if i == 0 {
+		return " "
+	}
+	return ","
 }
 
 // replay sends the requests again as they were sent, with the node's own token.

@@ -69,7 +69,7 @@ func (s *shop) step() {
 	if s.stock.DeleteLabelValues("pear"); n < 4 {
 		s.stock.WithLabelValues("pear").Set(0.25)
 	}
-	s.odd.Set([]float64{math.NaN(), math.Inf(1), -1, math.Inf(-1), 0}[n%5]) // not -0: remote write 1.0 leaves the sign out
+	s.odd.Set([]float64{math.NaN(), math.Inf(1), -1, math.Inf(-1), 0}[n%5]) // not -0: remote write leaves the sign out
 	for i := range 8 {
 		v := math.Ldexp(1, i-4)
 		s.latency.(prometheus.ExemplarObserver).ObserveWithExemplar(v, prometheus.Labels{"trace_id": "4bf92f3577b34da6a3ce929d0e0e4736"})

@@ -93,6 +93,9 @@ func Start(t testing.TB, env ...string) *Node {
 	}, env...)
 	t.Cleanup(func() {
 		n.Stop()
+		if t.Failed() {
+			t.Logf("the end of the node's log:\n%s", n.Log())
+		}
 		_ = os.RemoveAll(dir)
 	})
 	n.Run()

@@ -30,7 +30,7 @@ func Tool(t testing.TB, name string) string {
 	}
 	path := filepath.Join(dir, ".cache", "bin", name)
 	if _, err := os.Stat(path); err != nil {
-		t.Fatalf("%s is not built: run `make .cache/bin/%s`, or `make e2e`, which does", path, name)
+		t.Fatalf("%s is not built: `make e2e` builds what these tests need", path)
 	}
 	return path
 }
