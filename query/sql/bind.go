@@ -67,6 +67,7 @@ type binder struct {
 	views    []*view
 	prefix   string // of the views' names
 	computed int
+	width    int  // columns of all tables and queries so far
 	needScan bool // a match function occurs
 	changed  int  // counts rewrites that change how an expression reads
 	unnamed  []unnamed
@@ -99,6 +100,18 @@ func (s *Statement) bind(tables []Table, now time.Time, direct bool) (*binder, e
 		hideComputed(s)
 	}
 	return b, nil
+}
+
+// maxColumns bounds the columns of all tables and queries of a statement together. Each * may double those of the query before it, so that a short text can
+// stand for any number of them.
+const maxColumns = 500_000
+
+// widen counts the columns of one more table or query, before memory is taken for them.
+func (b *binder) widen(at node, columns int) error {
+	if b.width += columns; b.width > maxColumns {
+		return invalid(b.stmt.text, nearest(at), "name the columns that are needed instead of writing *", "the tables and subqueries of the statement have more than %d columns", maxColumns)
+	}
+	return nil
 }
 
 // query renders the bound tree.

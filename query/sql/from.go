@@ -21,6 +21,9 @@ func (b *binder) bindFrom(n node, sc *scope, ctes *cte, pushable bool) error {
 		if err != nil {
 			return err
 		}
+		if err := b.widen(n, len(out)); err != nil {
+			return err
+		}
 		sc.relations = append(sc.relations, &relation{name: text(n, "alias"), columns: renamed(out, strs(n, "column_name_alias")), open: open})
 	case "TABLE_FUNCTION":
 		call := child(n, "function")
@@ -68,12 +71,18 @@ func (b *binder) bindTable(n node, sc *scope, ctes *cte, pushable bool) error {
 		if alias == "" {
 			alias = text(n, "table_name")
 		}
+		if err := b.widen(n, len(c.columns)); err != nil {
+			return err
+		}
 		sc.relations = append(sc.relations, &relation{name: alias, columns: renamed(c.columns, aliases), open: c.open})
 		return nil
 	}
 	ref := slices.IndexFunc(b.stmt.refs, func(r TableRef) bool { return r.offset == offset(n) })
 	if ref < 0 {
 		return invalid(b.stmt.text, offset(n), "", "the table %q cannot be resolved", text(n, "table_name"))
+	}
+	if err := b.widen(n, len(b.tables[ref].Fields)); err != nil {
+		return err
 	}
 	v := newView(ref, fmt.Sprintf("%s%d", b.prefix, len(b.views)), &b.tables[ref])
 	v.pushable = pushable

@@ -242,6 +242,35 @@ func TestLongTexts(t *testing.T) {
 	}
 }
 
+// TestWideStatements has short texts that stand for very many columns. They must be refused before memory is taken for those: it is this process's.
+func TestWideStatements(t *testing.T) {
+	double := func(first, next string, n int) string {
+		text := "WITH c0 AS (" + first + ")"
+		for i := 1; i < n; i++ {
+			text += fmt.Sprintf(", c%d AS (%s)", i, strings.ReplaceAll(next, "$", fmt.Sprint("c", i-1)))
+		}
+		return text + fmt.Sprintf(" SELECT count(*) FROM c%d", n-1)
+	}
+	for name, text := range map[string]string{
+		"joined":     double("SELECT 1 AS x", "SELECT * FROM $ a, $ b", 40),
+		"repeated":   double("SELECT 1 AS x", "SELECT *, * FROM $", 40),
+		"subqueries": double("SELECT 1 AS x", "SELECT * FROM (SELECT a.*, b.* FROM $ a, $ b) q", 40),
+		"streams":    double("SELECT * FROM app", "SELECT * FROM $ a, $ b", 30),
+		"many":       double("SELECT * FROM app", "SELECT * FROM $ a, $ b", 12) + strings.Repeat(", c10", 500),
+	} {
+		start := time.Now()
+		if err := bindError(t, text, testFields()); millstream.KindOf(err) != millstream.Invalid || !strings.Contains(err.Error(), "columns") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if took := time.Since(start); took > 10*time.Second {
+			t.Errorf("%s took %v", name, took)
+		}
+	}
+	if err := bindError(t, double("SELECT * FROM app", "SELECT a.* FROM $ a, $ b", 40), testFields()); err != nil {
+		t.Errorf("a chain of queries: %v", err)
+	}
+}
+
 // TestFunctionsExist keeps names out of the allow-list that DuckDB does not have, and finds those that it dropped.
 func TestFunctionsExist(t *testing.T) {
 	db, err := sql.Open("duckdb", "")

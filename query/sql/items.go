@@ -112,6 +112,9 @@ func (b *binder) bindStar(n node, sc *scope, ctes *cte) (out []column, open bool
 		if r.view != nil {
 			s.views = append(s.views, r.view)
 		}
+		if err := b.widen(n, len(r.columns)); err != nil {
+			return nil, false, err
+		}
 		for i := range r.columns {
 			c := r.columns[i]
 			b.need(&c)

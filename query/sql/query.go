@@ -18,6 +18,9 @@ func (b *binder) bindQuery(q node, outer *scope, ctes *cte, top bool) (out []col
 		if out, open, err = b.bindQuery(child(q, "left"), outer, ctes, false); err != nil {
 			return nil, false, err
 		}
+		if err := b.widen(q, len(out)); err != nil {
+			return nil, false, err
+		}
 		self := &cte{outer: ctes, name: text(q, "cte_name"), columns: renamed(out, strs(q, "aliases")), open: open}
 		_, _, err = b.bindQuery(child(q, "right"), outer, self, false)
 		return out, open, err
@@ -53,6 +56,9 @@ func (b *binder) bindCTEs(q node, outer *scope, ctes *cte) (*cte, error) {
 		info := child(entry, "value")
 		out, open, err := b.bindQuery(child(child(info, "query"), "node"), outer, ctes, false)
 		if err != nil {
+			return nil, err
+		}
+		if err := b.widen(child(info, "query"), len(out)); err != nil {
 			return nil, err
 		}
 		ctes = &cte{outer: ctes, name: text(entry, "key"), columns: renamed(out, strs(info, "aliases")), open: open}
