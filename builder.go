@@ -120,7 +120,7 @@ func (b *Builder) String(name, v []byte) {
 	if f := b.column(name, String); f >= 0 {
 		b.SetString(f, v)
 	} else if b.spill(name, len(v)) {
-		b.overflow = appendQuoted(b.overflow, v)
+		b.overflow = AppendJSONString(b.overflow, unsafeString(v))
 	}
 }
 

@@ -128,7 +128,7 @@ func (b *Builder) spill(name []byte, size int) bool {
 		return false
 	}
 	b.overflow = append(b.overflow, ',')
-	b.overflow = append(appendQuoted(b.overflow, name), ':')
+	b.overflow = append(AppendJSONString(b.overflow, unsafeString(name)), ':')
 	return true
 }
 
@@ -137,7 +137,7 @@ func (b *Builder) spillNumber(name []byte, t Type, v int64) {
 		return
 	}
 	if t == Timestamp {
-		b.overflow = appendQuoted(b.overflow, []byte(FormatTime(v)))
+		b.overflow = AppendJSONString(b.overflow, FormatTime(v))
 		return
 	}
 	b.overflow = appendNumber(b.overflow, t, v)
@@ -171,31 +171,6 @@ func isPlain(name []byte) bool {
 		}
 	}
 	return true
-}
-
-const hexDigits = "0123456789abcdef"
-
-// appendQuoted appends s as a JSON string. Invalid UTF-8 becomes U+FFFD, because JSON has no other way to say it.
-func appendQuoted(dst, s []byte) []byte {
-	dst = append(dst, '"')
-	for i := 0; i < len(s); {
-		c := s[i]
-		switch {
-		case c == '"' || c == '\\':
-			dst = append(dst, '\\', c)
-		case c < 0x20:
-			dst = append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
-		case c < utf8.RuneSelf:
-			dst = append(dst, c)
-		default:
-			r, n := utf8.DecodeRune(s[i:])
-			dst = utf8.AppendRune(dst, r)
-			i += n
-			continue
-		}
-		i++
-	}
-	return append(dst, '"')
 }
 
 // appendDouble appends a double as JSON; what JSON cannot say as a number is quoted.

@@ -2,7 +2,6 @@ package ingest
 
 import (
 	"context"
-	"encoding/json"
 	"math"
 	"strconv"
 	"sync"
@@ -276,7 +275,7 @@ func overflowColumn(from []*millstream.Column, rows int) (millstream.Column, int
 				continue
 			}
 			col.Bytes = append(col.Bytes, sep)
-			col.Bytes = appendJSONString(col.Bytes, c.Name)
+			col.Bytes = millstream.AppendJSONString(col.Bytes, c.Name)
 			col.Bytes = append(col.Bytes, ':')
 			col.Bytes = appendJSON(col.Bytes, c, i)
 			moved++
@@ -301,13 +300,5 @@ func appendJSON(dst []byte, c *millstream.Column, i int) []byte {
 			return append(dst, millstream.FormatDouble(f)...)
 		}
 	}
-	return appendJSONString(dst, c.Text(i))
-}
-
-func appendJSONString(dst []byte, s string) []byte {
-	text, err := json.Marshal(s)
-	if err != nil { // a string always has a JSON form
-		return append(dst, `""`...)
-	}
-	return append(dst, text...)
+	return millstream.AppendJSONString(dst, c.Text(i))
 }

@@ -5,7 +5,6 @@ import (
 	"math"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"github.com/millstream/millstream"
 )
@@ -93,7 +92,7 @@ type ndjsonEncoder struct {
 func (e *ndjsonEncoder) Columns(cs []Column) error {
 	e.cols, e.classes = cs, classes(cs)
 	for _, c := range cs {
-		e.names = append(e.names, append(appendQuoted(nil, c.Name), ':'))
+		e.names = append(e.names, append(millstream.AppendJSONString(nil, c.Name), ':'))
 	}
 	return nil
 }
@@ -159,7 +158,7 @@ func appendJSON(dst []byte, c *millstream.Column, i int, k class) []byte {
 	if k != quoted {
 		return append(dst, c.Str(i)...)
 	}
-	return appendQuoted(dst, c.Str(i))
+	return millstream.AppendJSONString(dst, c.Str(i))
 }
 
 func appendJSONDouble(dst []byte, f float64) []byte {
@@ -178,46 +177,3 @@ func appendTime(dst []byte, ns int64) []byte {
 }
 
 const hex = "0123456789abcdef"
-
-// appendQuoted appends a JSON string. Bytes that are not UTF-8 become U+FFFD.
-func appendQuoted(dst []byte, s string) []byte {
-	dst = append(dst, '"')
-	start := 0
-	for i := 0; i < len(s); {
-		b := s[i]
-		if b < utf8.RuneSelf {
-			if b >= ' ' && b != '"' && b != '\\' {
-				i++
-				continue
-			}
-			dst = append(dst, s[start:i]...)
-			dst = appendEscaped(dst, b)
-			i++
-			start = i
-			continue
-		}
-		r, w := utf8.DecodeRuneInString(s[i:])
-		if r == utf8.RuneError && w == 1 {
-			dst = append(dst, s[start:i]...)
-			dst = append(dst, "\ufffd"...)
-			start = i + 1
-		}
-		i += w
-	}
-	dst = append(dst, s[start:]...)
-	return append(dst, '"')
-}
-
-func appendEscaped(dst []byte, b byte) []byte {
-	switch b {
-	case '"', '\\':
-		return append(dst, '\\', b)
-	case '\n':
-		return append(dst, '\\', 'n')
-	case '\t':
-		return append(dst, '\\', 't')
-	case '\r':
-		return append(dst, '\\', 'r')
-	}
-	return append(dst, '\\', 'u', '0', '0', hex[b>>4], hex[b&15])
-}

@@ -26,7 +26,7 @@ func appendObject(dst []byte, cols []millstream.Column, i int) []byte {
 			dst = append(dst, ',')
 		}
 		first = false
-		dst = append(appendQuoted(dst, c.Name), ':')
+		dst = append(millstream.AppendJSONString(dst, c.Name), ':')
 		dst = appendJSON(dst, c, i, quoted)
 	}
 	return append(dst, '}')

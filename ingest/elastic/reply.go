@@ -1,7 +1,6 @@
 package elastic
 
 import (
-	"encoding/json"
 	"strconv"
 	"time"
 
@@ -28,10 +27,10 @@ func (b *Bulk) Reply(took time.Duration) []byte {
 
 func (b *Bulk) appendItem(out []byte, it *item, id []byte, n int) []byte {
 	out = append(append(append(out, `{"`...), opNames[it.op]...), `":{"_index":`...)
-	out = appendQuoted(out, it.target.index)
+	out = millstream.AppendJSONString(out, it.target.index)
 	out = append(out, `,"_id":`...)
 	if len(id) > 0 {
-		out = appendQuoted(out, string(id))
+		out = millstream.AppendJSONString(out, string(id))
 	} else { // some name, because clients expect one; records are not found by it
 		out = strconv.AppendInt(append(out, '"'), b.now.UnixNano(), 36)
 		out = append(strconv.AppendInt(append(out, '-'), int64(n), 36), '"')
@@ -46,8 +45,8 @@ func (b *Bulk) appendItem(out []byte, it *item, id []byte, n int) []byte {
 }
 
 func appendFault(out []byte, fault, reason string) []byte {
-	out = appendQuoted(append(out, `{"type":`...), fault)
-	out = appendQuoted(append(out, `,"reason":`...), reason)
+	out = millstream.AppendJSONString(append(out, `{"type":`...), fault)
+	out = millstream.AppendJSONString(append(out, `,"reason":`...), reason)
 	return append(out, '}')
 }
 
@@ -55,8 +54,8 @@ func appendFault(out []byte, fault, reason string) []byte {
 func ErrorBody(status int, err error) []byte {
 	fault := faultOf(millstream.KindOf(err))
 	out := appendFault([]byte(`{"error":{"root_cause":[`), fault, millstream.Message(err))
-	out = appendQuoted(append(out, `],"type":`...), fault)
-	out = appendQuoted(append(out, `,"reason":`...), millstream.Message(err))
+	out = millstream.AppendJSONString(append(out, `],"type":`...), fault)
+	out = millstream.AppendJSONString(append(out, `,"reason":`...), millstream.Message(err))
 	out = strconv.AppendInt(append(out, `},"status":`...), int64(status), 10)
 	return append(out, '}')
 }
@@ -82,18 +81,4 @@ func faultOf(k millstream.Kind) string {
 		return "process_cluster_event_timeout_exception"
 	}
 	return "exception"
-}
-
-// appendQuoted appends a JSON string. What needs no escaping, as names and ids, is appended as it is.
-func appendQuoted(out []byte, s string) []byte {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= 0x7f {
-			q, err := json.Marshal(s)
-			if err != nil {
-				return append(out, `""`...)
-			}
-			return append(out, q...)
-		}
-	}
-	return append(append(append(out, '"'), s...), '"')
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"math"
 	"strconv"
-	"unicode/utf8"
 
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 
@@ -119,7 +118,7 @@ func appendJSON(dst []byte, v *common.AnyValue, depth int) ([]byte, bool) {
 	ok := true
 	switch x := v.GetValue().(type) {
 	case *common.AnyValue_StringValue:
-		dst = appendQuoted(dst, x.StringValue)
+		dst = millstream.AppendJSONString(dst, x.StringValue)
 	case *common.AnyValue_BoolValue:
 		dst = strconv.AppendBool(dst, x.BoolValue)
 	case *common.AnyValue_IntValue:
@@ -153,7 +152,7 @@ func appendObject(dst []byte, kvs []*common.KeyValue, depth int) ([]byte, bool) 
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = append(appendQuoted(dst, kv.GetKey()), ':')
+		dst = append(millstream.AppendJSONString(dst, kv.GetKey()), ':')
 		var ok bool
 		if dst, ok = appendJSON(dst, kv.GetValue(), depth-1); !ok {
 			return dst, false
@@ -165,34 +164,7 @@ func appendObject(dst []byte, kvs []*common.KeyValue, depth int) ([]byte, bool) 
 // appendDouble writes a double as JSON; what JSON has no number for becomes a string.
 func appendDouble(dst []byte, v float64) []byte {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return appendQuoted(dst, strconv.FormatFloat(v, 'g', -1, 64))
+		return millstream.AppendJSONString(dst, strconv.FormatFloat(v, 'g', -1, 64))
 	}
 	return append(dst, millstream.FormatDouble(v)...)
-}
-
-const hexDigits = "0123456789abcdef"
-
-// appendQuoted writes a JSON string; invalid UTF-8 becomes U+FFFD.
-func appendQuoted(dst []byte, s string) []byte {
-	dst = append(dst, '"')
-	for i := 0; i < len(s); {
-		c := s[i]
-		switch {
-		case c == '"' || c == '\\':
-			dst = append(dst, '\\', c)
-		case c == '\n':
-			dst = append(dst, '\\', 'n')
-		case c < 0x20:
-			dst = append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
-		case c < utf8.RuneSelf:
-			dst = append(dst, c)
-		default:
-			r, n := utf8.DecodeRuneInString(s[i:])
-			dst = utf8.AppendRune(dst, r)
-			i += n
-			continue
-		}
-		i++
-	}
-	return append(dst, '"')
 }

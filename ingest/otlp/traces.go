@@ -144,7 +144,7 @@ func (c *spanConverter) events(es []*trace.Span_Event) (reason string) {
 		out = append(out, `{"time":"`...)
 		out = append(out, millstream.FormatTime(clamp(e.GetTimeUnixNano()))...)
 		out = append(out, `","name":`...)
-		out = appendQuoted(out, e.GetName())
+		out = millstream.AppendJSONString(out, e.GetName())
 		var ok bool
 		if out, ok = c.extras(out, e.GetAttributes(), e.GetDroppedAttributesCount()); !ok {
 			return "event attributes nest too deeply"
@@ -170,7 +170,7 @@ func (c *spanConverter) links(ls []*trace.Span_Link) (reason string) {
 		out = append(out, `","span_id":"`...)
 		out = append(hex.AppendEncode(out, k.GetSpanId()), '"')
 		if ts := k.GetTraceState(); ts != "" {
-			out = appendQuoted(append(out, `,"trace_state":`...), ts)
+			out = millstream.AppendJSONString(append(out, `,"trace_state":`...), ts)
 		}
 		var ok bool
 		if out, ok = c.extras(out, k.GetAttributes(), k.GetDroppedAttributesCount()); !ok {

@@ -103,9 +103,9 @@ func TestAnswers(t *testing.T) {
 	sources := map[string]Open{"head": openOnly(h), "segment": openOnly(segmentOf(t, h)), "both": openOnly(segmentOf(t, h), h)}
 	for _, c := range []struct{ endpoint, params, want string }{
 		{"query", "query=c", `{"status":"success","data":{"resultType":"vector","result":[{"metric":{"__name__":"c","job":"a"},"value":[100,"10"]},` +
-			`{"metric":{"__name__":"c","job":"b\"\\\n\u0001\ufffd☃"},"value":[100,"0.5"]}]}}`},
+			`{"metric":{"__name__":"c","job":"b\"\\\n\u0001�☃"},"value":[100,"0.5"]}]}}`},
 		{"query", "query=c&time=50.001", `{"status":"success","data":{"resultType":"vector","result":[{"metric":{"__name__":"c","job":"a"},"value":[50.001,"5"]},` +
-			`{"metric":{"__name__":"c","job":"b\"\\\n\u0001\ufffd☃"},"value":[50.001,"1e+21"]}]}}`},
+			`{"metric":{"__name__":"c","job":"b\"\\\n\u0001�☃"},"value":[50.001,"1e+21"]}]}}`},
 		{"query", "query=special", `{"status":"success","data":{"resultType":"vector","result":[{"metric":{"__name__":"special"},"value":[100,"-Inf"]}]}}`},
 		{"query", "query=h", `{"status":"success","data":{"resultType":"vector","result":[{"metric":{"__name__":"h"},"histogram":[100,{"count":"3","sum":"4.5",` +
 			`"buckets":[[3,"-0.5","0.5","1"],[0,"0.5","1","2"]]}]}]}}`},
@@ -118,7 +118,7 @@ func TestAnswers(t *testing.T) {
 			`"warnings":["results truncated due to limit"]}`},
 		{"query_range", `query=c{job="a"}&start=0&end=1970-01-01T00:01:40Z&step=50s`, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":"c","job":"a"},` +
 			`"values":[[0,"0"],[50,"5"],[100,"10"]]}]}}`},
-		{"series", "match[]=c", `{"status":"success","data":[{"__name__":"c","job":"a"},{"__name__":"c","job":"b\"\\\n\u0001\ufffd☃"}]}`},
+		{"series", "match[]=c", `{"status":"success","data":[{"__name__":"c","job":"a"},{"__name__":"c","job":"b\"\\\n\u0001�☃"}]}`},
 		{"series", `match[]=c{job="a"}&match[]=special&match[]={job="a"}`, `{"status":"success","data":[{"__name__":"c","job":"a"},{"__name__":"special"}]}`},
 		{"series", "match[]=c&start=200", `{"status":"success","data":[]}`},
 		{"labels", "", `{"status":"success","data":["__name__","größe.m","job"]}`},

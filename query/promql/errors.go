@@ -78,7 +78,7 @@ func AppendError(dst []byte, err error) ([]byte, int) {
 		msg = "internal error"
 	}
 	dst = append(dst, `{"status":"error","errorType":`...)
-	dst = appendString(dst, e.Type)
+	dst = millstream.AppendJSONString(dst, e.Type)
 	dst = append(dst, `,"error":`...)
-	return append(appendString(dst, msg), '}'), e.Status
+	return append(millstream.AppendJSONString(dst, msg), '}'), e.Status
 }

@@ -5,7 +5,6 @@ import (
 	"io"
 	"math"
 	"strconv"
-	"unicode/utf8"
 
 	"github.com/millstream/millstream"
 	"github.com/prometheus/prometheus/model/exemplar"
@@ -119,7 +118,7 @@ func (e *encoder) list(list []string) {
 	e.text(`[`)
 	for i, s := range list {
 		e.more(i == 0)
-		e.b = appendString(e.b, s)
+		e.b = millstream.AppendJSONString(e.b, s)
 	}
 	e.text(`]`)
 }
@@ -139,7 +138,7 @@ func (e *encoder) data(d any) {
 		}
 		e.text(`}`)
 	case string:
-		e.b = appendString(e.b, d)
+		e.b = millstream.AppendJSONString(e.b, d)
 	case []string:
 		e.list(d)
 	case []labels.Labels:
@@ -178,7 +177,7 @@ func (e *encoder) value(v parser.Value) {
 		e.text(`[`)
 		e.time(v.T)
 		e.text(`,`)
-		e.b = appendString(e.b, v.V)
+		e.b = millstream.AppendJSONString(e.b, v.V)
 		e.text(`]`)
 	}
 }
@@ -224,9 +223,9 @@ func (e *encoder) labels(ls labels.Labels) {
 	ls.Range(func(l labels.Label) {
 		e.more(first)
 		first = false
-		e.b = appendString(e.b, l.Name)
+		e.b = millstream.AppendJSONString(e.b, l.Name)
 		e.b = append(e.b, ':')
-		e.b = appendString(e.b, l.Value)
+		e.b = millstream.AppendJSONString(e.b, l.Value)
 	})
 	e.text(`}`)
 }
@@ -341,64 +340,19 @@ func (e *encoder) metadata(d metadataData) {
 	e.text(`{`)
 	for i, name := range d.names {
 		e.more(i == 0)
-		e.b = appendString(e.b, name)
+		e.b = millstream.AppendJSONString(e.b, name)
 		e.text(`:[`)
 		for k, m := range d.byName[name] {
 			e.more(k == 0)
 			e.text(`{"type":`)
-			e.b = appendString(e.b, m.Type)
+			e.b = millstream.AppendJSONString(e.b, m.Type)
 			e.text(`,"unit":`)
-			e.b = appendString(e.b, m.Unit)
+			e.b = millstream.AppendJSONString(e.b, m.Unit)
 			e.text(`,"help":`)
-			e.b = appendString(e.b, m.Help)
+			e.b = millstream.AppendJSONString(e.b, m.Help)
 			e.text(`}`)
 		}
 		e.text(`]`)
 	}
 	e.text(`}`)
-}
-
-const hexDigits = "0123456789abcdef"
-
-// appendString appends a JSON string; bytes that are not UTF-8 become U+FFFD.
-func appendString(dst []byte, s string) []byte {
-	dst = append(dst, '"')
-	plain := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= ' ' && c != '"' && c != '\\' && c < utf8.RuneSelf {
-			i++
-			continue
-		}
-		size := 1
-		var r rune
-		if c >= utf8.RuneSelf {
-			if r, size = utf8.DecodeRuneInString(s[i:]); (r != utf8.RuneError || size > 1) && r != '\u2028' && r != '\u2029' {
-				i += size
-				continue
-			}
-		}
-		dst = append(dst, s[plain:i]...)
-		switch {
-		case c == '"' || c == '\\':
-			dst = append(dst, '\\', c)
-		case c == '\n':
-			dst = append(dst, `\n`...)
-		case c == '\r':
-			dst = append(dst, `\r`...)
-		case c == '\t':
-			dst = append(dst, `\t`...)
-		case c < ' ':
-			dst = append(dst, `\u00`...)
-			dst = append(dst, hexDigits[c>>4], hexDigits[c&15])
-		case r == utf8.RuneError:
-			dst = append(dst, `\ufffd`...)
-		default:
-			dst = append(dst, `\u202`...)
-			dst = append(dst, hexDigits[r&15])
-		}
-		i += size
-		plain = i
-	}
-	return append(append(dst, s[plain:]...), '"')
 }
