@@ -67,8 +67,13 @@ bench: build ## the figures of BENCHMARKS.md: package benchmarks, then the produ
 	go test -run '^$$' -bench . -benchmem $(PKGS)
 	scripts/bench.sh
 
+.PHONY: browser
+browser: build ## the node's pages in headless Chromium, which is installed if it is missing; part of e2e
+	scripts/deps.sh chromium
+	MS_TEST_BINARY=$(BIN)/millstream go test -count=1 -tags browser ./ui/e2e
+
 .PHONY: e2e
-e2e: build $(OTELCOL) $(PROMETHEUS) ## real senders against a real node, also a real Collector and Prometheus (built the first time: 10 CPU minutes); test replays what those two sent
+e2e: build browser $(OTELCOL) $(PROMETHEUS) ## real senders against a real node, also a real Collector and Prometheus (built the first time: 10 CPU minutes); test replays what those two sent
 	MS_E2E=full MS_TEST_BINARY=$(BIN)/millstream go test -count=1 -timeout 20m -v ./internal/e2e
 
 .PHONY: faults

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -143,7 +144,7 @@ func asset(w http.ResponseWriter, r *http.Request, name string) error {
 	}
 	h := w.Header()
 	h.Set("Content-Type", a.Type)
-	h.Set("Content-Length", fmt.Sprint(len(a.Body)))
+	h.Set("Content-Length", strconv.Itoa(len(a.Body)))
 	h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	_, err := w.Write(a.Body)
 	return gone(err)

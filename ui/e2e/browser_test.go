@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -42,7 +43,8 @@ func TestFirstRun(t *testing.T) {
 
 	b.look(1440, 900, "light")
 	b.visit(n.setup)
-	b.typeText(email) // the code is filled in, so the cursor waits here
+	b.waitsIn("email") // the code is filled in
+	b.typeText(email)
 	b.press("Tab")
 	b.typeText("too short")
 	b.press("Enter")
@@ -56,8 +58,9 @@ func TestFirstRun(t *testing.T) {
 		t.Fatalf("after the setup: %s", b.text("main"))
 	}
 	b.everyWidth("token")
-	if !regexp.MustCompile(`^ms_[a-z2-7]{8}_[a-z2-7]{52}$`).MatchString(b.text(".key code")) {
-		t.Errorf("the token is %q", b.text(".key code"))
+	token := b.text(".key code")
+	if !regexp.MustCompile(`^ms_[a-z2-7]{8}_[a-z2-7]{52}$`).MatchString(token) {
+		t.Errorf("the token is %q", token)
 	}
 
 	send, ask := b.snippet("NDJSON with curl"), b.snippet("query")
@@ -71,7 +74,7 @@ func TestFirstRun(t *testing.T) {
 	if got := b.text("table"); !strings.Contains(got, "app") || !strings.Contains(got, "not flushed yet") {
 		t.Errorf("before the flush: %s", got)
 	}
-	n.fill(t, send)
+	n.fill(t, token)
 	b.everyLook("home", n.url+"/")
 	if got := b.text("table"); !regexp.MustCompile(`app\s+logs\s+1\s`).MatchString(got) {
 		t.Errorf("after the flush: %s", got)
@@ -96,6 +99,7 @@ func TestSignIn(t *testing.T) {
 		b.call("Emulation.setScriptExecutionDisabled", map[string]any{"value": !script}, nil)
 		b.look(390, 844, "dark")
 		b.visit(n.url + "/login")
+		b.waitsIn("email")
 		b.typeText(email)
 		b.press("Tab")
 		b.typeText("a wrong password")
@@ -104,7 +108,8 @@ func TestSignIn(t *testing.T) {
 			t.Errorf("script %v: after a wrong password: %s", script, b.text("main"))
 		}
 		b.everyWidth("login-wrong")
-		b.typeText(password) // the address is kept, so the cursor waits here
+		b.waitsIn("password") // the address is kept
+		b.typeText(password)
 		b.loading("sign in", func() { b.press("Enter") })
 		if b.text("h1") != "Streams" {
 			t.Errorf("script %v: after signing in: %s", script, b.text("main"))
@@ -160,6 +165,15 @@ func (b *browser) clean(url string) {
 	if len(b.requests) == 0 {
 		b.t.Error("no request was seen: the check is broken")
 	}
+}
+
+// waitsIn waits until the cursor is in a field, where the page puts it a moment after it has loaded.
+func (b *browser) waitsIn(id string) {
+	b.t.Helper()
+	mstest.WaitFor(b.t, patience, "the cursor is in "+id, func() (ok bool) {
+		b.eval(fmt.Sprintf("document.activeElement.id === %q", id), &ok)
+		return ok
+	})
 }
 
 func (b *browser) value(id string) (s string) {
@@ -261,37 +275,41 @@ func (l *lines) node() (n node) {
 	return n
 }
 
-// fill sends a little of everything by the curl snippet's own way, and has it flushed.
-func (n node) fill(t testing.TB, send string) {
+// fill sends a little of everything and has it flushed.
+func (n node) fill(t testing.TB, token string) {
 	t.Helper()
-	to := func(path, body string) {
-		at := strings.Replace(strings.SplitN(send, "-d '", 2)[0], "/api/v1/intake/json/app", path, 1)
-		shell(t, at+"-H 'Content-Type: application/json' -d @- <<'END'\n"+body+"\nEND")
-	}
 	now := time.Now().UnixNano()
 	for i, stream := range []string{"checkout-api", "edge-gateway", "payments"} {
 		var b strings.Builder
 		for j := range 700 * (i + 1) * (i + 2) {
 			fmt.Fprintf(&b, `{"_timestamp":%d,"level":"info","message":"request %d served","http":{"status":200,"route":"/v1/orders"},"duration_ms":%d}`+"\n", now-int64(j)*1e6, j, j%90)
 		}
-		to("/api/v1/intake/json/"+stream, b.String())
+		n.post(t, "/api/v1/intake/json/"+stream, token, b.String())
 	}
-	to("/v1/traces", fmt.Sprintf(`{"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"checkout"}}]},"scopeSpans":[{"spans":[{"traceId":"0af7651916cd43dd8448eb211c80319c","spanId":"b7ad6b7169203331","name":"POST /v1/orders","kind":2,"startTimeUnixNano":"%d","endTimeUnixNano":"%d"}]}]}]}`, now-5e6, now))
-	to("/v1/metrics", fmt.Sprintf(`{"resourceMetrics":[{"resource":{},"scopeMetrics":[{"metrics":[{"name":"queue.length","gauge":{"dataPoints":[{"timeUnixNano":"%d","asDouble":7}]}}]}]}]}`, now))
-	body, err := json.Marshal(map[string]string{"email": email, "password": password})
+	n.post(t, "/v1/traces", token, fmt.Sprintf(`{"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"checkout"}}]},"scopeSpans":[{"spans":[`+
+		`{"traceId":"0af7651916cd43dd8448eb211c80319c","spanId":"b7ad6b7169203331","name":"POST /v1/orders","kind":2,"startTimeUnixNano":"%d","endTimeUnixNano":"%d"}]}]}]}`, now-5e6, now))
+	n.post(t, "/v1/metrics", token, fmt.Sprintf(`{"resourceMetrics":[{"resource":{},"scopeMetrics":[{"metrics":[{"name":"queue.length","gauge":{"dataPoints":[{"timeUnixNano":"%d","asDouble":7}]}}]}]}]}`, now))
+	var grant struct{ Token string }
+	must(t, json.Unmarshal(n.post(t, "/api/v1/auth/login", "", fmt.Sprintf(`{"email":%q,"password":%q}`, email, password)), &grant))
+	n.post(t, "/api/v1/node/flush", grant.Token, "{}")
+}
+
+// post sends JSON to the API.
+func (n node) post(t testing.TB, path, token, body string) []byte {
+	t.Helper()
+	req, err := http.NewRequest("POST", n.url+path, strings.NewReader(body))
 	must(t, err)
-	resp, err := http.Post(n.url+"/api/v1/auth/login", "application/json", bytes.NewReader(body))
+	req.Header.Set("Content-Type", "application/json")
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := http.DefaultClient.Do(req)
 	must(t, err)
 	defer func() { _ = resp.Body.Close() }()
-	var grant struct{ Token string }
-	must(t, json.NewDecoder(resp.Body).Decode(&grant))
-	req, err := http.NewRequest("POST", n.url+"/api/v1/node/flush", strings.NewReader("{}"))
+	reply, err := io.ReadAll(resp.Body)
 	must(t, err)
-	req.Header.Set("Authorization", "Bearer "+grant.Token)
-	flushed, err := http.DefaultClient.Do(req)
-	must(t, err)
-	must(t, flushed.Body.Close())
-	if flushed.StatusCode/100 != 2 {
-		t.Errorf("flush: %s", flushed.Status)
+	if resp.StatusCode/100 != 2 {
+		t.Errorf("%s: %d %s", path, resp.StatusCode, reply)
 	}
+	return reply
 }
