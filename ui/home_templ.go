@@ -157,7 +157,7 @@ func (h Home) page() templ.Component {
 					return templ_7745c5c3_Err
 				}
 			} else if h.Fresh {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 14, "<section class=\"card pad call\" aria-labelledby=\"first\"><div><h2 id=\"first\">Nobody has set it up yet</h2><p class=\"small\">Create the owner with the one-time code from the node’s log; you get a token for your senders.</p></div><a class=\"btn primary\" href=\"")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 14, "<section class=\"card pad call\" aria-labelledby=\"first\"><div><h2 id=\"first\">Nobody has set it up yet</h2><p class=\"small t2\">Create the owner with the one-time code from the node’s log; you get a token for your senders.</p></div><a class=\"btn primary\" href=\"")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -419,9 +419,9 @@ func streams(h Home) templ.Component {
 						return templ_7745c5c3_Err
 					}
 					var templ_7745c5c3_Var21 string
-					templ_7745c5c3_Var21, templ_7745c5c3_Err = templ.JoinStringErrs(count(int64(s.Fields)))
+					templ_7745c5c3_Var21, templ_7745c5c3_Err = templ.JoinStringErrs(fields(s))
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `ui/home.templ`, Line: 83, Col: 53}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `ui/home.templ`, Line: 83, Col: 40}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var21))
 					if templ_7745c5c3_Err != nil {
