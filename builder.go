@@ -12,10 +12,11 @@ type Limits struct {
 	MaxRecord  int // bytes of a record's values
 	MaxDepth   int // nesting of a decoded document; the decoders enforce it
 	MaxColumns int // distinct fields of a batch; what comes beyond goes to the field _overflow
+	MaxValues  int // bytes of the values of all records of a batch, the refused ones included
 }
 
 // DefaultLimits are the documented input limits.
-var DefaultLimits = Limits{MaxFields: 1000, MaxKey: 256, MaxRecord: 1 << 20, MaxDepth: 32, MaxColumns: 2000}
+var DefaultLimits = Limits{MaxFields: 1000, MaxKey: 256, MaxRecord: 1 << 20, MaxDepth: 32, MaxColumns: 2000, MaxValues: 100 << 20}
 
 // A batch pads every column to all rows, so few bytes of input can make many cells. A builder refuses records once its cells exceed freeCells plus
 // cellsPerValue for every value that was set, and maxCells in any case: 32 MiB for a tiny request, 256 MiB for the largest.
@@ -24,11 +25,19 @@ const (
 	cellsPerValue = 64
 	maxCells      = 32 << 20
 	maxColumn     = 1<<32 - 1<<20 // bytes of one column: offsets are 32 bits
+	failedCost    = 16            // bytes that each field of a refused record counts for
 )
 
 // ErrTooSparse is why a builder takes no more records: the request spreads over more rows times fields than memory is given for. It concerns the request, not
 // the record. Its kind is TooLarge.
 var ErrTooSparse = Errorf(TooLarge, "the records spread over too many different fields for one request: send smaller batches")
+
+// ErrTooMuch is the other reason: what many records share, such as the attributes of a resource or the labels of a stream, is sent once and stored with each of
+// them, so that a small request can stand for any amount of data and work. Its kind is TooLarge.
+var ErrTooMuch = Errorf(TooLarge, "the records, with all that they share written out for each, are too large for one request: send smaller batches")
+
+// EndsRequest says whether an error of a record means that no more records of its request will be taken.
+func EndsRequest(err error) bool { return err == ErrTooSparse || err == ErrTooMuch }
 
 // Builder turns records into a columnar batch: for each record set its fields, then Commit it with its time, or Abort it, which leaves no trace.
 // A field set twice keeps the last value. If types conflict within the batch, the column widens by JoinType. Fields beyond MaxColumns are kept as one JSON
@@ -46,6 +55,7 @@ type Builder struct {
 	overflow []byte // the current record's fields beyond MaxColumns, as the inside of a JSON object
 	extra    int    // how many those are
 	size     int    // bytes of the current record
+	spent    int    // bytes set in all records, also in those that were dropped
 	values   int    // values set in committed records
 	expect   int    // rows to expect in all, 0 if unknown
 	err      error
@@ -80,6 +90,7 @@ func NewBuilder(l Limits) *Builder {
 		d int
 	}{
 		{&l.MaxFields, DefaultLimits.MaxFields}, {&l.MaxKey, DefaultLimits.MaxKey}, {&l.MaxRecord, DefaultLimits.MaxRecord}, {&l.MaxColumns, DefaultLimits.MaxColumns},
+		{&l.MaxValues, DefaultLimits.MaxValues},
 	} {
 		if *f.v == 0 {
 			*f.v = f.d
@@ -92,7 +103,7 @@ func NewBuilder(l Limits) *Builder {
 
 func (b *Builder) reset() {
 	b.scratch = scratches.Get().(*scratch)
-	b.times, b.start, b.after, b.values, b.expect = nil, noFollow, &b.start, 0, 0
+	b.times, b.start, b.after, b.values, b.expect, b.spent = nil, noFollow, &b.start, 0, 0, 0
 }
 
 // Rows is the number of committed records.
@@ -277,7 +288,8 @@ func (b *Builder) set(i int, t Type, size int) *build {
 	if c.rows == row+1 { // set before in this record: the last value stays
 		b.drop(i)
 	}
-	if b.size += size; b.size > b.limits.MaxRecord || len(b.row)+b.extra >= b.limits.MaxFields || len(c.Bytes) > maxColumn-size {
+	b.spent += size + 1
+	if b.size += size; b.spent > b.limits.MaxValues || b.size > b.limits.MaxRecord || len(b.row)+b.extra >= b.limits.MaxFields || len(c.Bytes) > maxColumn-size {
 		return b.refuse(c.Name)
 	}
 	if c.values == 0 && c.Type != t { // of what it held nothing is left
@@ -342,6 +354,8 @@ func (b *Builder) newColumn(name []byte, t Type) int {
 // refuse says which limit the record broke with its field.
 func (b *Builder) refuse(name string) *build {
 	switch {
+	case b.spent > b.limits.MaxValues:
+		return b.fail(name, ErrTooMuch)
 	case b.size > b.limits.MaxRecord:
 		return b.fail(name, Errorf(TooLarge, "the record is larger than %d bytes", b.limits.MaxRecord))
 	case len(b.row)+b.extra >= b.limits.MaxFields:
@@ -350,7 +364,9 @@ func (b *Builder) refuse(name string) *build {
 	return b.fail(name, Errorf(TooLarge, "a column of the request holds more than %d bytes", maxColumn))
 }
 
+// fail ends the record. One of very many fields has cost time, which counts as if it were memory.
 func (b *Builder) fail(field string, err error) *build {
+	b.spent += len(b.row) * failedCost
 	b.err, b.failed = err, field
 	return nil
 }
@@ -390,8 +406,8 @@ func (b *Builder) Err() error { return b.err }
 // Failed is the field that the error of the current record is about.
 func (b *Builder) Failed() string { return b.failed }
 
-// Commit ends the current record with its time. If a setter failed, the record is dropped and the error returned; if the error is ErrTooSparse, no more records
-// will be taken.
+// Commit ends the current record with its time. If a setter failed, the record is dropped and the error returned; if EndsRequest says so of the
+// error, no more records will be taken.
 func (b *Builder) Commit(ns int64) error {
 	if cells := (len(b.times) + 1) * len(b.cols); b.err == nil && cells > freeCells && cells > min(maxCells, freeCells+cellsPerValue*b.values) {
 		b.err = ErrTooSparse

@@ -271,3 +271,29 @@ func BenchmarkBuilder(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/2000/16, "ns/field")
 }
+
+// What many records share must not make a small request large: the values of all records are counted, also those of records that were dropped.
+func TestBuilderCountsWhatItIsGiven(t *testing.T) {
+	long := []byte(strings.Repeat("x", 1<<10))
+	for name, drop := range map[string]bool{"kept": false, "dropped": true} {
+		b := NewBuilder(Limits{MaxValues: 100 << 10})
+		rows := 0
+		for ; rows < 1000; rows++ {
+			b.String([]byte("shared"), long)
+			if drop && b.Err() == nil {
+				b.Abort()
+				continue
+			}
+			if err := b.Commit(1); err != nil {
+				if !EndsRequest(err) || KindOf(err) != TooLarge {
+					t.Errorf("%s: %v", name, err)
+				}
+				break
+			}
+		}
+		if rows != 99 {
+			t.Errorf("%s: %d records of 1 KiB fit into 100 KiB", name, rows)
+		}
+		b.Batch()
+	}
+}

@@ -118,9 +118,10 @@ func (p *pairs) add(s []byte) {
 	p.ends = append(p.ends, len(p.text))
 }
 
+// set sets the pairs in the current record; what comes after a failure is not of interest.
 func (p *pairs) set(b *millstream.Builder) {
 	start := 0
-	for i := 0; i+1 < len(p.ends); i += 2 {
+	for i := 0; i+1 < len(p.ends) && b.Err() == nil; i += 2 {
 		name, value := p.text[start:p.ends[i]], p.text[p.ends[i]:p.ends[i+1]]
 		if start = p.ends[i+1]; len(name) > 0 {
 			b.String(name, value)
@@ -148,7 +149,7 @@ func (p *push) entry(ns int64, line []byte, at int) bool {
 	}
 	field := p.b.Failed()
 	switch err := p.b.Commit(ns); {
-	case err == millstream.ErrTooSparse:
+	case millstream.EndsRequest(err):
 		p.err = err
 		return false
 	case err != nil:

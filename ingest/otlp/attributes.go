@@ -17,10 +17,53 @@ type fields struct {
 	maxDepth int
 	name     []byte // of the attribute being written
 	scratch  []byte
+	over     error // why the request ends, if it does
+}
+
+// commit ends the record.
+func (f *fields) commit(at int64) (field, reason string) {
+	err := f.b.Commit(at)
+	if err == nil {
+		return "", ""
+	}
+	if millstream.EndsRequest(err) {
+		f.over = err
+	}
+	return "", millstream.Message(err)
+}
+
+// Where a reason comes from that all records of a resource or of a scope share.
+const (
+	inResource = "resource"
+	inScope    = "scope"
+)
+
+// shared is why all records of a resource, or of a scope in it, are rejected: found out with the first of them, not anew with each.
+type shared struct{ resource, scope string }
+
+// known is the reason for the next record, if there is one already.
+func (s *shared) known() (field, reason string) {
+	if s.resource != "" {
+		return inResource, s.resource
+	}
+	return inScope, s.scope
+}
+
+// note remembers a reason that further records share.
+func (s *shared) note(field, reason string) {
+	switch field {
+	case inResource:
+		s.resource = reason
+	case inScope:
+		s.scope = reason
+	}
 }
 
 func (f *fields) attributes(kvs []*common.KeyValue) (reason string) {
 	for _, kv := range kvs {
+		if f.b.Err() != nil {
+			return "" // what comes after a failure is not of interest, and may be much
+		}
 		f.name = append(f.name[:0], kv.GetKey()...)
 		if r := f.value(kv.GetValue(), 1); r != "" {
 			return r
@@ -55,6 +98,9 @@ func (f *fields) value(v *common.AnyValue, depth int) (reason string) {
 	case *common.AnyValue_KvlistValue:
 		n := len(f.name)
 		for _, kv := range x.KvlistValue.GetValues() {
+			if f.b.Err() != nil {
+				return ""
+			}
 			f.name = f.name[:n]
 			if n > 0 {
 				f.name = append(f.name, '.')

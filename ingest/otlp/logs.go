@@ -34,11 +34,21 @@ func Logs(req *collogs.ExportLogsServiceRequest, stream string, now time.Time, l
 	for _, rl := range req.GetResourceLogs() {
 		attrs := rl.GetResource().GetAttributes()
 		svc := service(attrs)
+		var bad shared
 		for _, sl := range rl.GetScopeLogs() {
+			bad.scope = ""
 			for _, r := range sl.GetLogRecords() {
-				if field, reason := c.record(r, svc, attrs, sl.GetScope()); reason != "" {
+				field, reason := bad.known()
+				if reason == "" {
+					field, reason = c.record(r, svc, attrs, sl.GetScope())
+				}
+				if c.over != nil {
+					return decode.Result{}, c.over
+				}
+				if reason != "" {
 					c.b.Abort()
 					res.Reject(index, field, reason)
+					bad.note(field, reason)
 				}
 				index++
 			}
@@ -70,12 +80,12 @@ func (c *logConverter) record(r *logs.LogRecord, svc string, resource []*common.
 	}
 	c.str("service", svc)
 	if reason = c.attributes(resource); reason != "" {
-		return "resource", reason
+		return inResource, reason
 	}
 	c.str("scope.name", scope.GetName())
 	c.str("scope.version", scope.GetVersion())
 	if reason = c.attributes(scope.GetAttributes()); reason != "" {
-		return "scope", reason
+		return inScope, reason
 	}
 	if reason = c.attributes(r.GetAttributes()); reason != "" {
 		return "attributes", reason
@@ -100,10 +110,7 @@ func (c *logConverter) record(r *logs.LogRecord, svc string, resource []*common.
 		c.b.Time(colObserved, clamp(t))
 	}
 	c.str("event_name", r.GetEventName())
-	if err := c.b.Commit(at); err != nil {
-		return "", millstream.Message(err)
-	}
-	return "", ""
+	return c.commit(at)
 }
 
 // body becomes the message: a map is flattened into fields, an array is kept as JSON, any other value is its text.

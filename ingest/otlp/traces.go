@@ -38,11 +38,21 @@ func Traces(req *coltrace.ExportTraceServiceRequest, stream string, now time.Tim
 	for _, rs := range req.GetResourceSpans() {
 		attrs := rs.GetResource().GetAttributes()
 		svc := service(attrs)
+		var bad shared
 		for _, ss := range rs.GetScopeSpans() {
+			bad.scope = ""
 			for _, s := range ss.GetSpans() {
-				if field, reason := c.span(s, svc, attrs, ss.GetScope()); reason != "" {
+				field, reason := bad.known()
+				if reason == "" {
+					field, reason = c.span(s, svc, attrs, ss.GetScope())
+				}
+				if c.over != nil {
+					return decode.Result{}, c.over
+				}
+				if reason != "" {
 					c.b.Abort()
 					res.Reject(index, field, reason)
+					bad.note(field, reason)
 				}
 				index++
 			}
@@ -75,12 +85,12 @@ func (c *spanConverter) span(s *trace.Span, svc string, resource []*common.KeyVa
 		return millstream.TimestampField, reason
 	}
 	if reason = c.attributes(resource); reason != "" {
-		return "resource", reason
+		return inResource, reason
 	}
 	c.str("scope.name", scope.GetName())
 	c.str("scope.version", scope.GetVersion())
 	if reason = c.attributes(scope.GetAttributes()); reason != "" {
-		return "scope", reason
+		return inScope, reason
 	}
 	if reason = c.attributes(s.GetAttributes()); reason != "" {
 		return "attributes", reason
@@ -92,10 +102,7 @@ func (c *spanConverter) span(s *trace.Span, svc string, resource []*common.KeyVa
 	if reason = c.links(s.GetLinks()); reason != "" {
 		return "links", reason
 	}
-	if err := c.b.Commit(at); err != nil {
-		return "", millstream.Message(err)
-	}
-	return "", ""
+	return c.commit(at)
 }
 
 // own sets the span's own fields, over any attribute of the same name.

@@ -84,7 +84,7 @@ func (r *Records) Commit() (field, reason string, err error) {
 	}
 	field = r.b.Failed()
 	switch err := r.b.Commit(ns); {
-	case err == millstream.ErrTooSparse:
+	case millstream.EndsRequest(err):
 		return "", "", err
 	case err != nil:
 		return field, millstream.Message(err), nil
