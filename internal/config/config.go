@@ -16,7 +16,6 @@ import (
 type Config struct {
 	Node        Node        `toml:"node"`
 	HTTP        HTTP        `toml:"http"`
-	RPC         Listen      `toml:"rpc" doc:"internal gRPC"`
 	OTLP        Listen      `toml:"otlp" doc:"OTLP gRPC, on router, intake and standalone"`
 	Database    Database    `toml:"database"`
 	ObjectStore ObjectStore `toml:"object_store"`
@@ -28,7 +27,6 @@ type Config struct {
 	Auth        Auth        `toml:"auth"`
 	Cipher      Cipher      `toml:"cipher"`
 	Telemetry   Telemetry   `toml:"telemetry"`
-	Dev         Dev         `toml:"dev"`
 }
 
 // The sections, in the order of the reference page.
@@ -74,9 +72,8 @@ type (
 	}
 	// Cluster is membership.
 	Cluster struct {
-		AdvertiseAddr         string `toml:"advertise_addr" doc:"what peers dial; default: from the rpc listener"`
+		AdvertiseAddr         string `toml:"advertise_addr" doc:"address of this node as it is listed; default: where it listens"`
 		HeartbeatIntervalSecs int    `toml:"heartbeat_interval_secs" doc:"seconds between heartbeats"`
-		PeerTimeoutSecs       int    `toml:"peer_timeout_secs" doc:"silence after which no work is sent to a node"`
 	}
 	// WAL is the write-ahead log.
 	WAL struct {
@@ -130,10 +127,6 @@ type (
 		LogLevel    string `toml:"log_level" doc:"debug, info, warn or error"`
 		LogFormat   string `toml:"log_format" doc:"text or json"`
 	}
-	// Dev is for working on Millstream.
-	Dev struct {
-		Assets string `toml:"assets" doc:"serve UI assets from this directory"`
-	}
 )
 
 // Size is a number of bytes; in text it may carry B, KiB, MiB, GiB, TiB (or KB, MB, GB, TB for powers of ten).
@@ -171,11 +164,10 @@ func Default() Config {
 	return Config{
 		Node:        Node{Roles: []string{"standalone"}, DataDir: "./data", DrainTimeoutSecs: 30},
 		HTTP:        HTTP{Listen: ":5080"},
-		RPC:         Listen{":5082"},
 		OTLP:        Listen{":4317"},
 		Database:    Database{MaxConnections: 16},
 		ObjectStore: ObjectStore{Backend: "local", Region: "us-east-1", MultipartThresholdSize: 32 << 20, MaxConcurrency: 32, OpTimeoutSecs: 30},
-		Cluster:     Cluster{HeartbeatIntervalSecs: 5, PeerTimeoutSecs: 15},
+		Cluster:     Cluster{HeartbeatIntervalSecs: 5},
 		WAL:         WAL{SegmentSize: 128 << 20, Sync: "group", MaxDisk: 16 << 30},
 		Intake:      Intake{BufferSize: 256 << 20, BufferTotal: 512 << 20, FlushIntervalSecs: 30, MaxBody: 20 << 20, MaxDecoded: 100 << 20, MaxRecord: 1 << 20, MaxFields: 1000, MaxDepth: 32, MaxFutureSecs: 3600},
 		Cache:       Cache{MaxSize: 10 << 30, MinFree: 1 << 30},
@@ -209,7 +201,7 @@ func (c *Config) fill() error {
 		c.Querier.MemoryLimit = memory() / 10 * 6
 	}
 	if c.Cluster.AdvertiseAddr == "" {
-		c.Cluster.AdvertiseAddr = c.RPC.Listen
+		c.Cluster.AdvertiseAddr = c.HTTP.Listen
 	}
 	return nil
 }
@@ -244,7 +236,7 @@ func (c *Config) Validate() []error {
 	bad(c.Auth.JWTSecretOverride == "" || len(c.Auth.JWTSecretOverride) >= 32, "[auth].jwt_secret_override", "shorter than 32 bytes")
 	for key, n := range map[string]int{
 		"[node].drain_timeout_secs": c.Node.DrainTimeoutSecs, "[database].max_connections": c.Database.MaxConnections, "[object_store].max_concurrency": c.ObjectStore.MaxConcurrency,
-		"[object_store].op_timeout_secs": c.ObjectStore.OpTimeoutSecs, "[cluster].heartbeat_interval_secs": c.Cluster.HeartbeatIntervalSecs, "[cluster].peer_timeout_secs": c.Cluster.PeerTimeoutSecs,
+		"[object_store].op_timeout_secs": c.ObjectStore.OpTimeoutSecs, "[cluster].heartbeat_interval_secs": c.Cluster.HeartbeatIntervalSecs,
 		"[intake].flush_interval_secs": c.Intake.FlushIntervalSecs, "[intake].max_fields": c.Intake.MaxFields, "[intake].max_depth": c.Intake.MaxDepth, "[querier].threads": c.Querier.Threads,
 		"[querier].timeout_secs": c.Querier.TimeoutSecs, "[querier].max_result_rows": c.Querier.MaxResultRows, "[auth].token_ttl_secs": c.Auth.TokenTTLSecs,
 	} {
