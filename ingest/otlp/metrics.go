@@ -3,6 +3,7 @@ package otlp
 import (
 	"encoding/hex"
 	"math"
+	"sort"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -32,11 +33,23 @@ const temporalityLabel = "__temporality__"
 // maxName is the longest metric name in bytes.
 const maxName = 512
 
+const (
+	maxLabel          = 64 << 10 // bytes of a label's value
+	maxBounds         = 10_000   // buckets of a classic histogram, quantiles of a summary
+	maxExemplarLabels = 64
+)
+
 type metricConverter struct {
 	out    *millstream.Samples
 	res    *decode.Result
 	window decode.Window
 	json   bool // ids were read from JSON
+
+	limits decode.Limits
+	bytes  int64  // of the keys of all series so far
+	work   int64  // bytes of the keys made so far, for each sample anew
+	unfit  string // why all points of the resource are rejected
+	over   error  // why the request ends, if it does
 
 	refs   map[string]uint32
 	base   []millstream.Label // of the resource and scope
@@ -45,14 +58,19 @@ type metricConverter struct {
 	index  int
 }
 
-func metricsOf(req *colmetrics.ExportMetricsServiceRequest, fromJSON bool, now time.Time, l decode.Limits) decode.Result {
+func metricsOf(req *colmetrics.ExportMetricsServiceRequest, fromJSON bool, now time.Time, l decode.Limits) (decode.Result, error) {
 	var res decode.Result
-	c := &metricConverter{out: &millstream.Samples{}, res: &res, window: l.Window(now), json: fromJSON, refs: map[string]uint32{}}
+	c := &metricConverter{out: &millstream.Samples{}, res: &res, window: l.Window(now), limits: l.WithDefaults(), json: fromJSON, refs: map[string]uint32{}}
 	for _, rm := range req.GetResourceMetrics() {
 		for _, sm := range rm.GetScopeMetrics() {
+			if len(sm.GetMetrics()) == 0 {
+				continue
+			}
 			c.setBase(rm.GetResource().GetAttributes(), sm.GetScope())
 			for _, m := range sm.GetMetrics() {
-				c.metric(m)
+				if c.metric(m); c.over != nil {
+					return decode.Result{}, c.over
+				}
 			}
 		}
 	}
@@ -61,12 +79,16 @@ func metricsOf(req *colmetrics.ExportMetricsServiceRequest, fromJSON bool, now t
 		res.Batches = append(res.Batches, &millstream.Batch{Signal: millstream.Metrics, Name: millstream.MetricStream, Samples: c.out})
 		res.Accepted = points
 	}
-	return res
+	return res, nil
 }
 
 // setBase collects the labels that all points of a scope share: the resource's attributes, service, and Prometheus' job and instance made of them.
 func (c *metricConverter) setBase(resource []*common.KeyValue, scope *common.InstrumentationScope) {
-	c.base = c.base[:0]
+	c.base, c.unfit = c.base[:0], ""
+	if len(resource) > c.limits.MaxFields {
+		c.unfit = "the resource has more than " + strconv.Itoa(c.limits.MaxFields) + " attributes"
+		return
+	}
 	for _, kv := range resource {
 		c.base = append(c.base, attributeLabel(kv))
 	}
@@ -88,6 +110,9 @@ func (c *metricConverter) setBase(resource []*common.KeyValue, scope *common.Ins
 	for i := range c.base {
 		c.base[i].Value = valid(c.base[i].Value)
 	}
+	c.spend(0, len(c.base), false)
+	c.base = unique(c.base)
+	c.unfit = c.tooLarge(c.base)
 }
 
 func attributeLabel(kv *common.KeyValue) millstream.Label {
@@ -156,9 +181,47 @@ func temporality(t otlpmetrics.AggregationTemporality) string {
 	return ""
 }
 
+// tooLarge gives the reason why labels cannot be those of a series.
+func (c *metricConverter) tooLarge(ls []millstream.Label) string {
+	size := 0
+	for _, l := range ls {
+		if len(l.Name) > maxName || len(l.Value) > maxLabel {
+			return "an attribute has a name of more than 512 bytes or a value of more than 64 KiB"
+		}
+		size += len(l.Name) + len(l.Value)
+	}
+	switch {
+	case len(ls) > c.limits.MaxFields:
+		return "the series has more than " + strconv.Itoa(c.limits.MaxFields) + " labels"
+	case size > c.limits.MaxRecord:
+		return "the labels are larger than " + strconv.Itoa(c.limits.MaxRecord) + " bytes"
+	}
+	return ""
+}
+
+// spend counts the key of a series, and the time that its labels take, against what one request may stand for: labels of a resource are sent once and are part
+// of each of its series.
+func (c *metricConverter) spend(bytes, labels int, added bool) {
+	if c.work += int64(bytes) + int64(labels*labels)/16; added {
+		c.bytes += int64(bytes)
+	}
+	if c.bytes > c.limits.MaxDecoded || c.work > 10*c.limits.MaxDecoded {
+		c.over = millstream.ErrTooMuch
+	}
+}
+
 // point begins a data point: its labels and times. A reason is given if it must be rejected; bad is a reason that is known already.
 func (c *metricConverter) point(attrs []*common.KeyValue, at uint64, temporality, bad string) (ms int64, ok bool) {
 	c.index++
+	if c.over != nil {
+		return 0, false
+	}
+	if bad == "" {
+		bad = c.unfit
+	}
+	if bad == "" && len(attrs) > c.limits.MaxFields {
+		bad = "the data point has more than " + strconv.Itoa(c.limits.MaxFields) + " attributes"
+	}
 	if bad == "" && at == 0 {
 		bad = "the data point has no time"
 	}
@@ -175,6 +238,10 @@ func (c *metricConverter) point(attrs []*common.KeyValue, at uint64, temporality
 		l.Value = valid(l.Value)
 		c.set(l)
 	}
+	if bad = c.tooLarge(c.labels); bad != "" {
+		c.res.Reject(c.index-1, "", bad)
+		return 0, false
+	}
 	if temporality != "" {
 		c.set(millstream.Label{Name: temporalityLabel, Value: temporality})
 	}
@@ -183,6 +250,9 @@ func (c *metricConverter) point(attrs []*common.KeyValue, at uint64, temporality
 
 // set adds a label or replaces the one of its name: a point's attributes stand over the resource's.
 func (c *metricConverter) set(l millstream.Label) {
+	if l.Name == "" {
+		return
+	}
 	for i := range c.labels {
 		if c.labels[i].Name == l.Name {
 			c.labels[i].Value = l.Value
@@ -194,19 +264,24 @@ func (c *metricConverter) set(l millstream.Label) {
 
 // ref is the series of the current labels with a name and perhaps one more label.
 func (c *metricConverter) ref(name string, extra ...millstream.Label) uint32 {
-	ls := append(append([]millstream.Label(nil), c.labels...), millstream.Label{Name: "__name__", Value: name})
+	if c.over != nil {
+		return 0
+	}
+	ls := append(make([]millstream.Label, 0, len(c.labels)+len(extra)+1), c.labels...)
 	for _, e := range extra {
 		ls = override(ls, e)
 	}
 	ls = override(ls, millstream.Label{Name: "__name__", Value: name})
-	key, err := millstream.EncodeLabels(c.key[:0], unique(ls))
+	key, err := millstream.EncodeLabels(c.key[:0], ls)
 	c.key = key
 	if err != nil {
 		return 0 // unique has made this impossible
 	}
 	if r, ok := c.refs[string(key)]; ok {
+		c.spend(len(key), len(ls), false)
 		return r
 	}
+	c.spend(len(key), len(ls), true)
 	r := uint32(len(c.out.Series))
 	c.out.Series = append(c.out.Series, string(key))
 	c.refs[c.out.Series[r]] = r
@@ -285,6 +360,9 @@ func (c *metricConverter) histogram(name string, p *otlpmetrics.HistogramDataPoi
 	if n := len(p.GetBucketCounts()); bad == "" && n != 0 && n != len(p.GetExplicitBounds())+1 {
 		bad = "a histogram of n bounds has n+1 bucket counts"
 	}
+	if bad == "" && len(p.GetExplicitBounds()) > maxBounds {
+		bad = "the histogram has too many buckets"
+	}
 	ms, ok := c.point(p.GetAttributes(), p.GetTimeUnixNano(), temp, bad)
 	if !ok {
 		return
@@ -313,10 +391,7 @@ func (c *metricConverter) histogram(name string, p *otlpmetrics.HistogramDataPoi
 		c.sample(c.ref(name+suffixMax), ms, p.GetMax(), start, gone, nil)
 	}
 	for _, e := range p.GetExemplars() {
-		i := 0
-		for i < len(bounds) && exemplarValue(e) > bounds[i] {
-			i++
-		}
+		i := sort.SearchFloat64s(bounds, exemplarValue(e)) // the first bound that is not below it
 		c.exemplars(refs[i], []*otlpmetrics.Exemplar{e})
 	}
 }
@@ -324,6 +399,9 @@ func (c *metricConverter) histogram(name string, p *otlpmetrics.HistogramDataPoi
 func bound(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
 
 func (c *metricConverter) summary(name string, p *otlpmetrics.SummaryDataPoint, bad string) {
+	if bad == "" && len(p.GetQuantileValues()) > maxBounds {
+		bad = "the summary has too many quantiles"
+	}
 	ms, ok := c.point(p.GetAttributes(), p.GetTimeUnixNano(), "", bad)
 	if !ok {
 		return
@@ -362,6 +440,9 @@ func exemplarValue(e *otlpmetrics.Exemplar) float64 {
 
 func (c *metricConverter) exemplars(ref uint32, es []*otlpmetrics.Exemplar) {
 	for _, e := range es {
+		if len(e.GetFilteredAttributes()) > maxExemplarLabels {
+			continue // an exemplar is an extra: one that cannot be kept never costs its sample
+		}
 		trace, span := e.GetTraceId(), e.GetSpanId()
 		if c.json {
 			trace, span = fromHex(trace), fromHex(span)

@@ -83,12 +83,12 @@ func DecodeMetrics(e Encoding, body []byte, now time.Time, l decode.Limits) (dec
 	if err := e.unmarshal(body, &req); err != nil {
 		return decode.Result{}, err
 	}
-	return metricsOf(&req, e == JSON, now, l), nil
+	return metricsOf(&req, e == JSON, now, l)
 }
 
 // Metrics converts a request that is already a message.
 func Metrics(req *colmetrics.ExportMetricsServiceRequest, now time.Time, l decode.Limits) (decode.Result, error) {
-	return metricsOf(req, false, now, l), nil
+	return metricsOf(req, false, now, l)
 }
 
 func (e Encoding) unmarshal(body []byte, m proto.Message) error {

@@ -4,6 +4,7 @@ package prometheus
 
 import (
 	"mime"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -34,7 +35,7 @@ func Decode(contentType string, body []byte, now time.Time, l decode.Limits) (re
 	if err != nil {
 		return res, w, v2, err
 	}
-	d := &decoder{out: &millstream.Samples{}, window: l.Window(now), res: &res, arena: make([]byte, 0, len(body))}
+	d := &decoder{out: &millstream.Samples{}, window: l.Window(now), limits: l.WithDefaults(), res: &res, arena: make([]byte, 0, len(body))}
 	if v2 {
 		err = d.requestV2(body)
 	} else {
@@ -72,6 +73,8 @@ type decoder struct {
 	res     *decode.Result
 	written Written
 	window  decode.Window
+	limits  decode.Limits
+	extras  int64 // bytes of the labels of exemplars and of metadata
 
 	arena   []byte
 	ends    []int // end of each series' key in arena
@@ -116,6 +119,9 @@ func (d *decoder) series() (field, reason string) {
 	if field, reason = checkLabels(d.labels); reason != "" {
 		return field, reason
 	}
+	if reason = d.checkSize(); reason != "" {
+		return "", reason
+	}
 	arena, err := millstream.EncodeLabels(d.arena, d.labels)
 	if err != nil {
 		return "", millstream.Message(err)
@@ -123,6 +129,41 @@ func (d *decoder) series() (field, reason string) {
 	d.arena = arena
 	d.ends = append(d.ends, len(arena))
 	return "", ""
+}
+
+// checkSize gives the reason to reject the current series for its size. Symbols of version 2 are sent once and used by many series: the keys of all series
+// together may not be larger than the largest body.
+func (d *decoder) checkSize() string {
+	size := int64(0)
+	for _, l := range d.labels {
+		size += int64(len(l.Name) + len(l.Value))
+	}
+	switch {
+	case len(d.labels) > d.limits.MaxFields:
+		return "the series has more than " + strconv.Itoa(d.limits.MaxFields) + " labels"
+	case size > int64(d.limits.MaxRecord):
+		return "the labels are larger than " + strconv.Itoa(d.limits.MaxRecord) + " bytes"
+	case int64(len(d.arena))+size > d.limits.MaxDecoded:
+		return "the series of the request are larger than " + strconv.FormatInt(d.limits.MaxDecoded, 10) + " bytes: send smaller batches"
+	}
+	return ""
+}
+
+// addLabel adds a label to a list that takes no more once the series is beyond the limit.
+func (d *decoder) addLabel(ls []millstream.Label, l millstream.Label) []millstream.Label {
+	if len(ls) > d.limits.MaxFields {
+		return ls
+	}
+	return append(ls, l)
+}
+
+// afford counts bytes that extras take, and says whether they may be kept.
+func (d *decoder) afford(bytes int) bool {
+	if d.extras+int64(bytes) > d.limits.MaxDecoded {
+		return false
+	}
+	d.extras += int64(bytes)
+	return true
 }
 
 func checkLabels(ls []millstream.Label) (field, reason string) {
@@ -213,9 +254,16 @@ func (d *decoder) batch() *millstream.Batch {
 }
 
 func (d *decoder) exemplar(e millstream.Exemplar, ls []millstream.Label) {
+	size := 0
+	for _, l := range ls {
+		size += len(l.Name) + len(l.Value)
+	}
+	if len(ls) > d.limits.MaxFields || size > MaxLabel || !d.afford(size) {
+		return // an exemplar is an extra: one that cannot be kept never costs its sample
+	}
 	for _, l := range ls {
 		if !utf8.ValidString(l.Name) || !utf8.ValidString(l.Value) {
-			return // an exemplar is an extra: one that cannot be kept never costs its sample
+			return
 		}
 	}
 	e.Ref = uint32(d.keep.ends)

@@ -44,7 +44,7 @@ func (d *decoder) seriesV1(p []byte) bool {
 		}
 		switch {
 		case num == 1 && typ == bytesType:
-			d.labels = append(d.labels, label(&m))
+			d.labels = d.addLabel(d.labels, label(&m))
 		case num == 2 && typ == bytesType:
 			v, ms := sampleV1(&m)
 			d.sample(ms, v, 0, nil)
@@ -124,7 +124,7 @@ func (d *decoder) exemplarV1(outer *message) {
 		}
 		switch {
 		case num == 1 && typ == bytesType:
-			ls = append(ls, label(&m))
+			ls = d.addLabel(ls, label(&m))
 		case num == 2 && typ == fixedType:
 			e.Value = m.double()
 		case num == 3 && typ == varintType:

@@ -119,6 +119,9 @@ func (d *decoder) describe(md millstream.Metadata) {
 	if n := len(d.out.Metadata); n > 0 && d.out.Metadata[n-1] == md {
 		return // series of one metric follow each other
 	}
+	if !d.afford(len(md.Name) + len(md.Unit) + len(md.Help)) {
+		return
+	}
 	d.out.Metadata = append(d.out.Metadata, cloneMetadata(md))
 }
 
@@ -146,7 +149,7 @@ func (d *decoder) refs(ls []millstream.Label, p []byte, bad *bool) ([]millstream
 		if !ok1 || !ok2 {
 			return ls, "a label reference is outside the symbols of the request"
 		}
-		ls = append(ls, millstream.Label{Name: name, Value: value})
+		ls = d.addLabel(ls, millstream.Label{Name: name, Value: value})
 	}
 	*bad = *bad || m.bad
 	return ls, ""
