@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -184,9 +185,38 @@ func syntaxError(statement string, p *parsed) error {
 	}
 	at := -1
 	if i, err := strconv.Atoi(p.Position); err == nil {
-		at = i
+		at = byteOffset(statement, i)
 	}
-	return invalid(statement, at, "", "%s", firstLine(p.Message))
+	return invalid(statement, at, reservedName(statement, at), "%s", firstLine(p.Message))
+}
+
+// byteOffset is where a character begins: DuckDB counts characters in the positions of syntax errors, and bytes in the tree. -1 beyond the end.
+func byteOffset(text string, character int) int {
+	for i := range text {
+		if character--; character < 0 {
+			return i
+		}
+	}
+	if character == 0 {
+		return len(text)
+	}
+	return -1
+}
+
+var (
+	beforeName = regexp.MustCompile(`(?i)\b(from|join|describe)\s+$`)
+	plainName  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*`)
+)
+
+// reservedName is a hint for a syntax error at the name of a stream: SQL reserves words that are good names, first of all default.
+func reservedName(statement string, at int) string {
+	if at < 0 || at > len(statement) || !beforeName.MatchString(statement[:at]) {
+		return ""
+	}
+	if name := plainName.FindString(statement[at:]); name != "" {
+		return fmt.Sprintf("%s is a word of SQL: write \"%s\" or logs.%s", name, name, name)
+	}
+	return ""
 }
 
 // pivotNote explains the one SELECT-like statement that DuckDB itself turns into several. It looks at the first word only to choose a better message.

@@ -201,6 +201,29 @@ func TestUnknownTable(t *testing.T) {
 	if err := s.UnknownTable(s.Tables()[0], []string{"app", "zoo"}); !errors.As(err, &e) || e.Kind != millstream.NotFound || e.Position != 15 || e.Hint != `did you mean "app"?` {
 		t.Errorf("got %+v", e)
 	}
+	if err := s.UnknownTable(s.Tables()[0], []string{"zoo"}); !errors.As(err, &e) || e.Hint != "SHOW TABLES lists the streams" {
+		t.Errorf("got %+v", e)
+	}
+	if err := s.UnknownTable(TableRef{Signal: millstream.Metrics, Name: "up"}, nil); !errors.As(err, &e) || !strings.Contains(e.Hint, "__name__/values") {
+		t.Errorf("got %+v", e)
+	}
+}
+
+func TestReservedName(t *testing.T) {
+	for statement, hint := range map[string]string{
+		"SELECT * FROM default":                       `default is a word of SQL: write "default" or logs.default`,
+		"SELECT é FROM\n default":                     `default is a word of SQL: write "default" or logs.default`,
+		"SELECT * FROM app JOIN order ON true":        `order is a word of SQL: write "order" or logs.order`,
+		"SELECT * FROM":                               "",
+		"SELEC 1":                                     "",
+		"SELECT a b c FROM app":                       "",
+		"SELECT * FROM app WHERE level = 'a' default": "",
+	} {
+		var e *millstream.Error
+		if _, err := gate(t).Parse(t.Context(), statement, Params{}); !errors.As(err, &e) || e.Kind != millstream.Invalid || e.Hint != hint {
+			t.Errorf("%s: got %+v", statement, err)
+		}
+	}
 }
 
 func TestShow(t *testing.T) {

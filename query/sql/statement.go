@@ -125,5 +125,12 @@ func invalid(text string, offset int, hint, format string, args ...any) error {
 func (s *Statement) UnknownTable(ref TableRef, names []string) error {
 	err := millstream.Errorf(millstream.NotFound, "there is no stream %q of signal %s", ref.Name, ref.Signal).(*millstream.Error)
 	err.Position, err.Hint = ref.Position, didYouMean(ref.Name, names)
+	switch {
+	case err.Hint != "":
+	case ref.Signal == millstream.Metrics:
+		err.Hint = `a metric is named as it was sent, such as metrics."http.server.duration_count"; GET /api/v1/query/prometheus/api/v1/label/__name__/values lists them`
+	default:
+		err.Hint = "SHOW TABLES lists the streams"
+	}
 	return err
 }
