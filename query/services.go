@@ -119,7 +119,14 @@ func (e *Engine) red(ctx context.Context, q *task, t *table, all map[string]*Ser
 		}
 		return p
 	}
-	seconds := float64(q.Range.End-q.Range.Start) / 1e9
+	var seconds float64 // none without a start: there is no rate of all time
+	if q.Range.Start != allTime.Start {
+		end := q.Range.End
+		if end == allTime.End {
+			end = e.cfg.Now().UnixNano()
+		}
+		seconds = float64(end-q.Range.Start) / 1e9
+	}
 	err := e.kernel(ctx, q, t, plan("service"), func(r *Rows) error {
 		for i := range r.N {
 			name := strings.Clone(r.Columns[0].Text(i))
