@@ -202,5 +202,7 @@ func keyPlace(id string) cipher.Place {
 
 // refuse is the one answer to bad credentials, whatever is wrong with them.
 func refuse(cause error) error {
-	return millstream.Wrap(millstream.Unauthenticated, cause, "the credentials are missing, unknown or expired")
+	err := millstream.Wrap(millstream.Unauthenticated, cause, "the credentials are missing, unknown or expired").(*millstream.Error)
+	err.Hint = "send Authorization: Bearer and an API token, or the API token as the password of Basic authentication"
+	return err
 }
