@@ -10,6 +10,7 @@ import (
 	"github.com/millstream/millstream"
 	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 )
 
@@ -55,6 +56,9 @@ func Table(ctx context.Context, srcs []Source, name string, r millstream.TimeRan
 		t.begin(series[i].Key)
 		it.Reset(series[i].Chunks)
 		for kind := it.Seek(q.Min); kind != chunkenc.ValNone && it.AtT() <= q.Max; kind = it.Next() {
+			if endOfSeries(&it, kind) {
+				continue
+			}
 			if t.row(&it, kind) == tableRows {
 				if err := emit(t.take()); err != nil {
 					return err
@@ -222,6 +226,16 @@ func setLabels(columns []*labelColumn, key string) {
 	for _, c := range columns {
 		c.set(millstream.LabelValue(key, c.label))
 	}
+}
+
+// endOfSeries says whether the sample is Prometheus' marker that the series has ended: a sign for PromQL and no value, so no row.
+func endOfSeries(it *Iterator, kind chunkenc.ValueType) bool {
+	if kind == chunkenc.ValFloat {
+		_, v := it.At()
+		return value.IsStaleNaN(v)
+	}
+	_, fh := it.AtFloatHistogram(nil)
+	return value.IsStaleNaN(fh.Sum)
 }
 
 // row adds the sample on which the iterator stands and returns the number of rows.

@@ -10,6 +10,7 @@ import (
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/segment/metrics/metricstest"
 	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/model/value"
 )
 
 func key(t testing.TB, pairs ...string) string {
@@ -50,12 +51,13 @@ func tableText(t *testing.T, srcs []Source, name string, r millstream.TimeRange)
 func TestTable(t *testing.T) {
 	h := NewHead()
 	hist := &histogram.Histogram{Schema: 0, Count: 3, Sum: 4.5, ZeroThreshold: 0.5, ZeroCount: 1, PositiveSpans: []histogram.Span{{Length: 1}}, PositiveBuckets: []int64{2}}
+	stale := math.Float64frombits(value.StaleNaN) // the markers at 4 s end both series and are no rows
 	b := &millstream.Samples{
 		Series:    []string{key(t, "__name__", "m", "a", "1"), key(t, "__name__", "m", "value", "v"), key(t, "__name__", "other")},
-		Ref:       []uint32{0, 0, 0, 1, 2},
-		Time:      []int64{1000, 2000, 3000, 2000, 2000},
-		Value:     []float64{1, 2.5, math.NaN(), 0, 7},
-		Histogram: [][]byte{nil, nil, nil, EncodeHistogram(nil, hist, nil), nil},
+		Ref:       []uint32{0, 0, 0, 1, 2, 0, 1},
+		Time:      []int64{1000, 2000, 3000, 2000, 2000, 4000, 4000},
+		Value:     []float64{1, 2.5, math.NaN(), 0, 7, stale, 0},
+		Histogram: [][]byte{nil, nil, nil, EncodeHistogram(nil, hist, nil), nil, nil, EncodeHistogram(nil, &histogram.Histogram{Sum: stale}, nil)},
 		Exemplars: []millstream.Exemplar{{Ref: 0, Time: 1500, Value: 9, Labels: key(t, "trace_id", "abc")}},
 	}
 	if _, err := h.Append(b); err != nil {
