@@ -3,10 +3,12 @@ package store
 import (
 	"cmp"
 	"context"
+	"errors"
 	"regexp"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/internal/auth"
@@ -94,6 +96,9 @@ func (s *Store) Stream(ctx context.Context, k millstream.StreamKey) (Stream, err
 		return s.q.StreamByKey(ctx, db.StreamByKeyParams{OrgID: string(k.Org), Signal: int16(k.Signal), Name: k.Name})
 	})
 	if err != nil {
+		if errors.Is(err, pgx.ErrNoRows) {
+			return Stream{}, millstream.Wrap(millstream.NotFound, err, "there is no stream %q of signal %s", k.Name, k.Signal)
+		}
 		return Stream{}, fail(err, "find stream %s", k.Name)
 	}
 	return streamOf(row)

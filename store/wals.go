@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/store/db"
@@ -119,8 +120,9 @@ func (s *Store) DiscardWAL(ctx context.Context, id millstream.WALID) error {
 
 func (s *Store) setWAL(ctx context.Context, id millstream.WALID, state string) error {
 	n, err := s.q.SetWALState(ctx, db.SetWALStateParams{ID: string(id), State: state})
-	if err == nil && n == 0 {
-		return millstream.Errorf(millstream.NotFound, "there is no WAL %s", id)
+	var pg *pgconn.PgError
+	if err == nil && n == 0 || errors.As(err, &pg) && pg.Code == "22P02" { // no UUID
+		return millstream.Errorf(millstream.NotFound, "there is no WAL %q", id)
 	}
 	return fail(err, "mark WAL %s as %s", id, state)
 }

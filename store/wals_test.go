@@ -110,6 +110,12 @@ func TestAdoptAndDiscardWAL(t *testing.T) {
 		t.Fatalf("a snapshot waits for %d WALs, want 0", n)
 	}
 	wantKind(t, w.AdoptWAL(ctx, millstream.WALID(uuid.NewString())), millstream.NotFound)
+	if err := w.AdoptWAL(ctx, "nonsense"); millstream.Message(err) != `there is no WAL "nonsense"` {
+		t.Fatalf("got %v", err)
+	}
+	if _, err := w.Stream(ctx, millstream.StreamKey{Org: w.org, Signal: millstream.Logs, Name: "nope"}); millstream.Message(err) != `there is no stream "nope" of signal logs` {
+		t.Fatalf("got %v", err)
+	}
 }
 
 func TestNodes(t *testing.T) {
