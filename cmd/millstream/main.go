@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/internal/config"
 	"github.com/millstream/millstream/query/engine"
 )
@@ -34,9 +36,18 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr); err != nil {
-		fmt.Fprintf(os.Stderr, "millstream: %v\n", err)
+		fmt.Fprintf(os.Stderr, "millstream: %s\n", complaint(err))
 		os.Exit(1)
 	}
+}
+
+// complaint is an error with what to do about it.
+func complaint(err error) string {
+	var known *millstream.Error
+	if errors.As(err, &known) && known.Hint != "" {
+		return err.Error() + "\n" + known.Hint
+	}
+	return err.Error()
 }
 
 func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) error {

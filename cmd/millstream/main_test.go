@@ -3,8 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/millstream/millstream"
 )
 
 func TestCommands(t *testing.T) {
@@ -32,5 +36,16 @@ func TestCommands(t *testing.T) {
 				t.Errorf("output %q, want %q in it and no secret", out.String(), c.out)
 			}
 		})
+	}
+}
+
+func TestComplaint(t *testing.T) {
+	err := millstream.Errorf(millstream.Conflict, "the directory is another one").(*millstream.Error)
+	err.Hint = "put the right one back"
+	if got := complaint(fmt.Errorf("intake: %w", err)); got != "intake: the directory is another one\nput the right one back" {
+		t.Errorf("got %q", got)
+	}
+	if got := complaint(errors.New("no")); got != "no" {
+		t.Errorf("got %q", got)
 	}
 }
