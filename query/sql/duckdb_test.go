@@ -186,6 +186,7 @@ var equivalents = [][2]string{
 	{"SELECT count(*) AS c FROM app WHERE status >= 100", "SELECT count(*) AS c FROM app WHERE TRY_CAST(status AS DOUBLE) >= 100"},
 	{"SELECT count(*) AS c FROM app WHERE status IN (7, 14) OR n = status", "SELECT count(*) AS c FROM app WHERE TRY_CAST(status AS DOUBLE) IN (7, 14) OR n = TRY_CAST(status AS DOUBLE)"},
 	{"SELECT sum(status) AS s, avg(status + 1) AS a FROM app", "SELECT sum(TRY_CAST(status AS DOUBLE)) AS s, avg(TRY_CAST(status AS DOUBLE) + 1) AS a FROM app"},
+	{"SELECT count(*) AS c FROM app WHERE status = true OR false <> status", "SELECT count(*) AS c FROM app WHERE TRY_CAST(status AS BOOLEAN) = true OR false <> TRY_CAST(status AS BOOLEAN)"},
 	{"SELECT n FROM app WHERE _timestamp >= '2023-11-14 23:00:00' AND _timestamp < timestamptz '2023-11-15 01:30:00+01:00'", "SELECT n FROM app WHERE _timestamp >= '2023-11-14 23:00:00' AND _timestamp < '2023-11-15 00:30:00'"},
 	{"SELECT n FROM app WHERE _timestamp > 1700001000000000000", "SELECT n FROM app WHERE epoch_ns(_timestamp) > 1700001000000000000"},
 	{"SELECT n FROM app WHERE _timestamp > now() - INTERVAL 2 HOUR", "SELECT n FROM app WHERE _timestamp > TIMESTAMP '2023-11-15 00:00:00' - INTERVAL 2 HOUR"},

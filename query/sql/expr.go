@@ -249,21 +249,24 @@ func (b *binder) fieldType(n node, sc *scope) millstream.Type {
 	return t.column.typ()
 }
 
-// compare prepares the sides of a comparison. A String field against a number is compared as a number, so that one "n/a" among the values of a widened field
-// does not fail the query; a time is compared with whole nanoseconds, and with a TIMESTAMP WITH TIME ZONE by its instant.
+// compare prepares the sides of a comparison. A String field against a number is compared as a number, and against a truth as a truth, so that one "n/a" among
+// the values of a widened field does not fail the query; a time is compared with whole nanoseconds, and with a TIMESTAMP WITH TIME ZONE by its instant.
 func (b *binder) compare(sc *scope, sides ...node) {
-	var numbers, times bool
+	var numbers, truths, times bool
 	types := make([]millstream.Type, len(sides))
 	for i, s := range sides {
 		types[i] = b.fieldType(s, sc)
 		l, ok := b.literal(s)
 		numbers = numbers || types[i] == millstream.Int64 || types[i] == millstream.Double || (ok && (l.kind == intLit || l.kind == floatLit))
+		truths = truths || types[i] == millstream.Bool || (ok && l.kind == boolLiteral)
 		times = times || types[i] == millstream.Timestamp
 	}
 	for i, s := range sides {
 		switch {
 		case numbers && types[i] == millstream.String:
 			b.rewrite(s, newCast(clone(s).(node), "DOUBLE", true))
+		case truths && types[i] == millstream.String:
+			b.rewrite(s, newCast(clone(s).(node), "BOOLEAN", true))
 		case times && types[i] == 0:
 			b.asTime(s)
 		}
