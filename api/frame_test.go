@@ -75,7 +75,7 @@ func TestErrorsBecomeReplies(t *testing.T) {
 	secret := errors.New("password=hunter2 at 10.0.0.1")
 	fails := func(err error) handler { return func(http.ResponseWriter, *http.Request) error { return err } }
 	imitated := open("/imitated", fails(millstream.Errorf(millstream.Invalid, "bad query")))
-	imitated.shape = func(code int, d errorDetail) (string, []byte) {
+	imitated.shape = func(_ *http.Request, code int, d errorDetail) (string, []byte) {
 		return "application/json", []byte(fmt.Sprintf(`{"status":"error","errorType":"bad_data","error":%q}`, d.Message))
 	}
 	s := a.with(t,

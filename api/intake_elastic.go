@@ -43,7 +43,7 @@ func (a *API) elasticRoutes() []route {
 }
 
 // elasticShape is Elasticsearch's error body.
-func elasticShape(code int, d errorDetail) (string, []byte) {
+func elasticShape(_ *http.Request, code int, d errorDetail) (string, []byte) {
 	text := d.Message
 	if d.Hint != "" {
 		text += " (" + d.Hint + ")"

@@ -21,13 +21,24 @@ func (a *API) otlpRoutes() []route {
 	return routes
 }
 
-// otlpShape is OTLP/HTTP's own error body. The frame does not tell the encoding of the request, and exporters only read the status code and show the text.
-func otlpShape(code int, d errorDetail) (string, []byte) {
+// otlpShape is OTLP/HTTP's own error body: a status in the encoding of the request.
+func otlpShape(r *http.Request, code int, d errorDetail) (string, []byte) {
 	text := d.Message
 	if d.Hint != "" {
 		text += " (" + d.Hint + ")"
 	}
-	return "application/json", otlp.JSON.Marshal(&status.Status{Code: grpcCode(code), Message: text})
+	enc, err := otlp.EncodingOf(r.Header.Get("Content-Type"))
+	if err != nil {
+		enc = otlp.JSON // which can at least be read
+	}
+	return otlpType(enc), enc.Marshal(&status.Status{Code: grpcCode(code), Message: text})
+}
+
+func otlpType(enc otlp.Encoding) string {
+	if enc == otlp.JSON {
+		return "application/json"
+	}
+	return "application/x-protobuf"
 }
 
 // grpcCode is the canonical code that OTLP puts into the body of an error.
@@ -78,11 +89,7 @@ func (a *API) intakeOTLP(sig millstream.Signal) handler {
 			return err
 		}
 		a.counted(r, "otlp", res)
-		contentType := "application/x-protobuf"
-		if enc == otlp.JSON {
-			contentType = "application/json"
-		}
-		w.Header().Set("Content-Type", contentType)
+		w.Header().Set("Content-Type", otlpType(enc))
 		_, err = w.Write(enc.Reply(sig, res))
 		return gone(err)
 	}

@@ -15,7 +15,7 @@ func (a *API) prometheusWriteRoutes() []route {
 }
 
 // textShape is the error body of products that answer in plain text.
-func textShape(_ int, d errorDetail) (string, []byte) {
+func textShape(_ *http.Request, _ int, d errorDetail) (string, []byte) {
 	text := d.Message
 	if d.Hint != "" {
 		text += " (" + d.Hint + ")"

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"math"
 	"net/http"
 	"net/url"
@@ -82,6 +83,10 @@ func (a *API) prom(f promCall) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		if err := r.ParseForm(); err != nil {
+			var long *http.MaxBytesError
+			if errors.As(err, &long) {
+				return millstream.Errorf(millstream.TooLarge, "the parameters are larger than %d bytes", long.Limit)
+			}
 			return millstream.Wrap(millstream.Invalid, err, "the parameters cannot be read: %v", err)
 		}
 		ctx, cancel := context.WithCancel(r.Context())
@@ -156,7 +161,7 @@ func promFailure(err error) error {
 }
 
 // promShape is the Prometheus API's error body.
-func promShape(code int, d errorDetail) (string, []byte) {
+func promShape(_ *http.Request, code int, d errorDetail) (string, []byte) {
 	typ := map[int]string{400: "bad_data", 404: "not_found", 422: "execution", 429: "unavailable", 499: "canceled", 503: "unavailable", 504: "timeout"}[code]
 	switch {
 	case typ == "" && code < 500:

@@ -28,7 +28,7 @@ type errorDetail struct {
 }
 
 // errorShape is the error body of a product that a route imitates.
-type errorShape func(httpStatus int, detail errorDetail) (contentType string, body []byte)
+type errorShape func(r *http.Request, httpStatus int, detail errorDetail) (contentType string, body []byte)
 
 // respond runs a handler and turns its error into the reply. It is the only place that does.
 func (a *API) respond(h handler) http.HandlerFunc {
@@ -60,9 +60,9 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if kind == millstream.Unauthenticated {
 		h.Set("WWW-Authenticate", `Bearer realm="millstream"`)
 	}
-	contentType, body := ownShape(code, detail)
+	contentType, body := ownShape(r, code, detail)
 	if c.route != nil && c.route.shape != nil {
-		contentType, body = c.route.shape(code, detail)
+		contentType, body = c.route.shape(r, code, detail)
 	}
 	h.Set("Content-Type", contentType)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
@@ -73,15 +73,15 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 // detail is what may be said about an error.
 func (a *API) detail(c *call, err error) errorDetail {
 	kind := millstream.KindOf(err)
-	d := errorDetail{Code: status.Code(kind), Message: millstream.Message(err), RequestID: c.id}
+	d := errorDetail{Code: status.Code(kind), Message: strings.ToValidUTF8(millstream.Message(err), "\uFFFD"), RequestID: c.id}
 	var e *millstream.Error
 	if errors.As(err, &e) && kind != millstream.Internal {
-		d.Hint, d.Position = e.Hint, e.Position
+		d.Hint, d.Position = strings.ToValidUTF8(e.Hint, "\uFFFD"), e.Position
 	}
 	return d
 }
 
-func ownShape(_ int, d errorDetail) (string, []byte) {
+func ownShape(_ *http.Request, _ int, d errorDetail) (string, []byte) {
 	body, _ := encode(errorBody{d}) // strings and a number always encode
 	return "application/json", body
 }
