@@ -13,7 +13,7 @@ const (
 	subBits = 7
 )
 
-// digest tells quantiles of many durations in one pass and little memory: exactly for up to exactValues of them, within 0.4 % beyond. Digests of parts add up.
+// digest tells quantiles of many durations in one pass and little memory: exactly for up to exactValues of them, within 0.4 % beyond.
 type digest struct {
 	exact   []int64
 	buckets []uint32 // counts, from bucket first on
@@ -71,26 +71,6 @@ func (d *digest) count(b int, n uint32) {
 		d.buckets = append(d.buckets, make([]uint32, b-d.first+1-len(d.buckets))...)
 	}
 	d.buckets[b-d.first] += n
-}
-
-// merge adds another digest, which must not be used afterwards.
-func (d *digest) merge(o *digest) {
-	d.n += o.n
-	if d.buckets == nil && o.buckets == nil && len(d.exact)+len(o.exact) <= exactValues {
-		d.exact = append(d.exact, o.exact...)
-		return
-	}
-	if d.buckets == nil {
-		d.spill()
-	}
-	for _, v := range o.exact {
-		d.count(bucketOf(v), 1)
-	}
-	for i, n := range o.buckets {
-		if n > 0 {
-			d.count(o.first+i, n)
-		}
-	}
 }
 
 // quantile is what quantile_cont gives for the exact values, 0 for none.

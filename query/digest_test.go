@@ -10,30 +10,24 @@ import (
 func TestDigest(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int{1, 2, 7, exactValues, exactValues + 1, 20_000} {
-		for _, parts := range []int{1, 3} {
-			var all []int64
-			digests := make([]digest, parts)
-			for range n {
-				v := int64(math.Exp(rnd.NormFloat64()*3 + 14)) // spread over orders of magnitude, as durations are
-				all = append(all, v)
-				digests[rnd.IntN(parts)].add(v)
+		var all []int64
+		var d digest
+		for range n {
+			v := int64(math.Exp(rnd.NormFloat64()*3 + 14)) // spread over orders of magnitude, as durations are
+			all = append(all, v)
+			d.add(v)
+		}
+		slices.Sort(all)
+		for _, p := range []float64{0, 0.5, 0.95, 0.99, 1} {
+			at := p * float64(n-1)
+			want := float64(all[int(at)])
+			if next := int(at) + 1; next < n && n <= exactValues {
+				want += (float64(all[next]) - want) * (at - math.Floor(at))
+			} else if n > exactValues {
+				want = float64(all[int(math.Round(at))])
 			}
-			d := &digests[0]
-			for i := range digests[1:] {
-				d.merge(&digests[i+1])
-			}
-			slices.Sort(all)
-			for _, p := range []float64{0, 0.5, 0.95, 0.99, 1} {
-				at := p * float64(n-1)
-				want := float64(all[int(at)])
-				if next := int(at) + 1; next < n && n <= exactValues {
-					want += (float64(all[next]) - want) * (at - math.Floor(at))
-				} else if n > exactValues {
-					want = float64(all[int(math.Round(at))])
-				}
-				if got := d.quantile(p); math.Abs(got-want) > 0.004*want+1e-6*want {
-					t.Errorf("%d values in %d parts: quantile %g is %g, want %g", n, parts, p, got, want)
-				}
+			if got := d.quantile(p); math.Abs(got-want) > 0.004*want+1e-6*want {
+				t.Errorf("%d values: quantile %g is %g, want %g", n, p, got, want)
 			}
 		}
 	}

@@ -1,7 +1,9 @@
 package query
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"strings"
 	"sync"
 
@@ -12,94 +14,53 @@ import (
 	"github.com/millstream/millstream/segment"
 )
 
-// maxOperationGroups bounds the operations that are counted apart, over all services: names with ids in them are no operations.
-const maxOperationGroups = 50_000
-
-// otherOperation is the name under which the rest is counted.
-const otherOperation = "(other)"
+// redBytes is what a span takes in memory until its figures are made.
+const redBytes = 12
 
 type operationKey struct{ service, name string }
 
-// redGroup counts the spans of one operation of one service.
-type redGroup struct {
-	spans, errors int64
-	durations     digest
+// redPart is the spans of one source: counts by operation, and for each span with a duration the operation and the duration. Durations are summed up later,
+// when it is known which operations are listed: there may be tens of thousands, and a digest of each would cost more than all the rest.
+type redPart struct {
+	ids    map[uint64]uint32 // by pair of names: 32 bits each
+	keys   []operationKey
+	spans  []int64
+	errors []int64
+	texts  map[string]uint32 // numbers of the names of services and operations
+	sums   []*redSum         // of each operation, once all parts are known
+
+	of        []uint32
+	durations []int64
+	left      *budget
+
+	services coded // the dictionaries that byCodes is for
+	names    coded
+	byCodes  []uint32 // operation by pair of codes, plus one; 0: not looked up yet
 }
 
-// redGroups are the groups of all spans that were read.
-type redGroups struct{ byKey map[operationKey]*redGroup }
-
-func (g *redGroups) group(service, name string) *redGroup {
-	k := operationKey{service, name}
-	if r := g.byKey[k]; r != nil {
-		return r
-	}
-	if len(g.byKey) >= maxOperationGroups && name != otherOperation {
-		return g.group(service, otherOperation)
-	}
-	if g.byKey == nil {
-		g.byKey = map[operationKey]*redGroup{}
-	}
-	r := &redGroup{}
-	g.byKey[operationKey{strings.Clone(service), strings.Clone(name)}] = r
-	return r
+// coded is a dictionary whose entries have been numbered.
+type coded struct {
+	first   *string
+	numbers []uint32
 }
 
-// merge adds the groups of another part, which must not be used afterwards.
-func (g *redGroups) merge(o *redGroups) {
-	for k, from := range o.byKey {
-		to := g.group(k.service, k.name)
-		to.spans += from.spans
-		to.errors += from.errors
-		to.durations.merge(&from.durations)
-	}
+// budget is the memory that the parts of one request share.
+type budget struct {
+	mu   sync.Mutex
+	left int64
 }
 
-// figures are those of a group, over a range of so many seconds (0: no rate).
-func (r *redGroup) figures(seconds float64) RED {
-	d := RED{Spans: r.spans, Errors: r.errors, P50: r.durations.quantile(0.5), P95: r.durations.quantile(0.95), P99: r.durations.quantile(0.99)}
-	if seconds > 0 {
-		d.Rate = float64(r.spans) / seconds
+func (b *budget) take(n int64) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.left -= n; b.left < 0 {
+		return millstream.Errorf(millstream.Unprocessable, "the services of so many spans do not fit in memory: narrow the time range")
 	}
-	return d
+	return nil
 }
 
-// services sums the operations up by service. The groups must not be used afterwards.
-func (g *redGroups) services(seconds float64) []Service {
-	sums, at, out := map[string]*redGroup{}, map[string]int{}, []Service{}
-	for k, r := range g.byKey {
-		i, ok := at[k.service]
-		if !ok {
-			i = len(out)
-			at[k.service], sums[k.service] = i, &redGroup{}
-			out = append(out, Service{Name: k.service})
-		}
-		out[i].Operations = append(out[i].Operations, Operation{Name: k.name, RED: r.figures(seconds)})
-		sum := sums[k.service]
-		sum.spans += r.spans
-		sum.errors += r.errors
-		sum.durations.merge(&r.durations)
-	}
-	for i := range out {
-		out[i].RED = sums[out[i].Name].figures(seconds)
-	}
-	return out
-}
-
-// seconds is the length of the query's range; 0 without a start: there is no rate of all time.
-func (e *Engine) seconds(q *task) float64 {
-	if q.Range.Start == allTime.Start {
-		return 0
-	}
-	end := q.Range.End
-	if end == allTime.End {
-		end = e.cfg.Now().UnixNano()
-	}
-	return float64(end-q.Range.Start) / 1e9
-}
-
-// red counts the spans of a stream by service and operation, in one pass over four columns. Sources are read in parallel, each into groups of its own.
-func (e *Engine) red(ctx context.Context, q *task, t *table, all *redGroups) error {
+// red reads the spans of a stream in one pass over four columns, sources in parallel.
+func (e *Engine) red(ctx context.Context, q *task, t *table, left *budget) (parts []*redPart, err error) {
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(e.cfg.Workers)
 	var mu sync.Mutex
@@ -108,92 +69,121 @@ func (e *Engine) red(ctx context.Context, q *task, t *table, all *redGroups) err
 			continue
 		}
 		g.Go(func() error {
-			part, stats, err := redOf(gctx, in, t.schema, q.Range)
+			part := &redPart{ids: map[uint64]uint32{}, texts: map[string]uint32{}, left: left}
+			stats, err := part.read(gctx, in, t.schema, q.Range)
 			q.progress.Sources.Add(1)
 			mu.Lock()
 			defer mu.Unlock()
 			q.scanned(stats)
-			if err == nil {
-				all.merge(part)
-			}
+			parts = append(parts, part)
 			return err
 		})
 	}
-	return g.Wait()
+	return parts, g.Wait()
 }
 
 var redFields = []string{"service", "name", "status", "duration_ns"}
 
-func redOf(ctx context.Context, in scan.Input, schema millstream.Schema, r millstream.TimeRange) (*redGroups, scan.Stats, error) {
+func (p *redPart) read(ctx context.Context, in scan.Input, schema millstream.Schema, r millstream.TimeRange) (scan.Stats, error) {
 	src, release, err := in.Open(ctx)
 	if err != nil {
-		return nil, scan.Stats{}, err
+		return scan.Stats{}, err
 	}
 	defer release()
-	part := &redPart{groups: &redGroups{}}
-	stats, err := scan.Widened(src, schema).Scan(ctx, segment.Scan{Range: r, Fields: redFields}, part.take)
-	return part.groups, scan.Stats{ScannedRows: stats.ScannedRows, ScannedBytes: stats.ScannedBytes, Selected: stats.Selected}, err
+	stats, err := scan.Widened(src, schema).Scan(ctx, segment.Scan{Range: r, Fields: redFields}, p.take)
+	return scan.Stats{ScannedRows: stats.ScannedRows, ScannedBytes: stats.ScannedBytes, Selected: stats.Selected}, err
 }
-
-// redPart counts one source. It remembers the group of each pair of dictionary codes, so that a span costs two array look-ups instead of a map's.
-type redPart struct {
-	groups   *redGroups
-	services *string // the dictionaries that the memory is for
-	names    *string
-	byCodes  []*redGroup
-}
-
-// maxCodePairs bounds that memory.
-const maxCodePairs = 1 << 20
 
 func (p *redPart) take(b *millstream.Batch) error {
-	service, name, status, duration := b.Column("service"), b.Column("name"), b.Column("status"), b.Column("duration_ns")
+	if err := p.left.take(redBytes * int64(b.Rows())); err != nil {
+		return err
+	}
+	service, name, duration := b.Column("service"), b.Column("name"), b.Column("duration_ns")
 	coded := p.prepare(service, name)
-	failed := failedCode(status)
+	failed := failedRows(b.Column("status"))
 	for i := range b.Rows() {
-		var g *redGroup
+		var id uint32
 		if coded && service.IsValid(i) && name.IsValid(i) {
 			at := int(service.Codes[i])*len(name.Dict) + int(name.Codes[i])
-			if g = p.byCodes[at]; g == nil {
-				g = p.groups.group(service.Dict[service.Codes[i]], name.Dict[name.Codes[i]])
-				p.byCodes[at] = g
+			if p.byCodes[at] == 0 {
+				p.byCodes[at] = p.id(p.services.numbers[service.Codes[i]], p.names.numbers[name.Codes[i]], service.Dict[service.Codes[i]], name.Dict[name.Codes[i]]) + 1
 			}
+			id = p.byCodes[at] - 1
 		} else {
-			g = p.groups.group(textOf(service, i), textOf(name, i))
+			a, b := textOf(service, i), textOf(name, i)
+			id = p.id(p.number(a), p.number(b), a, b)
 		}
-		g.spans++
+		p.spans[id]++
 		if failed(i) {
-			g.errors++
+			p.errors[id]++
 		}
-		if duration != nil && duration.IsValid(i) {
-			switch duration.Type {
-			case millstream.Int64:
-				g.durations.add(duration.Ints[i])
-			case millstream.Double:
-				g.durations.add(int64(duration.Floats[i]))
-			}
+		if duration == nil || !duration.IsValid(i) {
+			continue
+		}
+		switch duration.Type {
+		case millstream.Int64:
+			p.of, p.durations = append(p.of, id), append(p.durations, duration.Ints[i])
+		case millstream.Double:
+			p.of, p.durations = append(p.of, id), append(p.durations, int64(duration.Floats[i]))
 		}
 	}
 	return nil
 }
 
+// id is the number of an operation, by the numbers and the texts of its names.
+func (p *redPart) id(a, b uint32, service, name string) uint32 {
+	pair := uint64(a)<<32 | uint64(b)
+	if id, ok := p.ids[pair]; ok {
+		return id
+	}
+	id := uint32(len(p.keys))
+	p.ids[pair] = id
+	p.keys, p.spans, p.errors = append(p.keys, operationKey{strings.Clone(service), strings.Clone(name)}), append(p.spans, 0), append(p.errors, 0)
+	return id
+}
+
+func (p *redPart) number(text string) uint32 {
+	n, ok := p.texts[text]
+	if !ok {
+		n = uint32(len(p.texts))
+		p.texts[strings.Clone(text)] = n
+	}
+	return n
+}
+
+// of numbers a column's dictionary, if it is not the one that was numbered last; it says whether it was not.
+func (c *coded) of(p *redPart, col *millstream.Column) (changed bool) {
+	if c.first == &col.Dict[0] && len(c.numbers) == len(col.Dict) {
+		return false
+	}
+	c.first, c.numbers = &col.Dict[0], make([]uint32, len(col.Dict))
+	for k, v := range col.Dict {
+		c.numbers[k] = p.number(v)
+	}
+	return true
+}
+
+// maxCodePairs bounds the memory of pairs of codes.
+const maxCodePairs = 1 << 20
+
 // prepare readies the memory of code pairs for the dictionaries of a batch; false if they are not coded or too many.
 func (p *redPart) prepare(service, name *millstream.Column) bool {
-	if service == nil || name == nil || service.Codes == nil || name.Codes == nil || len(service.Dict) == 0 || len(name.Dict) == 0 {
+	if service == nil || name == nil || len(service.Codes) == 0 || len(name.Codes) == 0 || len(service.Dict) == 0 || len(name.Dict) == 0 {
 		return false
 	}
 	pairs := len(service.Dict) * len(name.Dict)
 	if pairs > maxCodePairs {
 		return false
 	}
-	if p.services != &service.Dict[0] || p.names != &name.Dict[0] || len(p.byCodes) != pairs {
-		p.services, p.names, p.byCodes = &service.Dict[0], &name.Dict[0], make([]*redGroup, pairs)
+	other := p.services.of(p, service)
+	if p.names.of(p, name) || other {
+		p.byCodes = make([]uint32, pairs)
 	}
 	return true
 }
 
-// failedCode says whether a row's status is error.
-func failedCode(status *millstream.Column) func(i int) bool {
+// failedRows says of a row whether its status is error.
+func failedRows(status *millstream.Column) func(i int) bool {
 	if status == nil {
 		return func(int) bool { return false }
 	}
@@ -212,4 +202,86 @@ func textOf(c *millstream.Column, i int) string {
 		return ""
 	}
 	return c.Text(i)
+}
+
+// redSum is a service or a listed operation over all parts.
+type redSum struct {
+	name          string
+	spans, errors int64
+	digest        digest
+	service       *redSum // of an operation
+	listed        bool
+	operations    []*redSum // of a service
+}
+
+// figures are those of a sum over a range of so many seconds (0: no rate).
+func (r *redSum) figures(seconds float64) RED {
+	d := RED{Spans: r.spans, Errors: r.errors, P50: r.digest.quantile(0.5), P95: r.digest.quantile(0.95), P99: r.digest.quantile(0.99)}
+	if seconds > 0 {
+		d.Rate = float64(r.spans) / seconds
+	}
+	return d
+}
+
+// servicesOf makes the figures of all parts: the services by name, and of each the operations with most spans.
+func servicesOf(parts []*redPart, seconds float64) []Service {
+	services, operations := map[string]*redSum{}, map[operationKey]*redSum{}
+	for _, p := range parts {
+		p.sums = make([]*redSum, len(p.keys))
+		for id, k := range p.keys {
+			op := operations[k]
+			if op == nil {
+				s := services[k.service]
+				if s == nil {
+					s = &redSum{name: k.service}
+					services[k.service] = s
+				}
+				op = &redSum{name: k.name, service: s}
+				operations[k] = op
+				s.operations = append(s.operations, op)
+			}
+			for _, sum := range []*redSum{op, op.service} {
+				sum.spans, sum.errors = sum.spans+p.spans[id], sum.errors+p.errors[id]
+			}
+			p.sums[id] = op
+		}
+	}
+	for _, s := range services {
+		slices.SortFunc(s.operations, func(a, b *redSum) int { return cmp.Or(cmp.Compare(b.spans, a.spans), strings.Compare(a.name, b.name)) })
+		s.operations = s.operations[:min(len(s.operations), maxOperations)]
+		for _, op := range s.operations {
+			op.listed = true
+		}
+	}
+	for _, p := range parts {
+		for i, id := range p.of {
+			op := p.sums[id]
+			op.service.digest.add(p.durations[i])
+			if op.listed {
+				op.digest.add(p.durations[i])
+			}
+		}
+	}
+	out := make([]Service, 0, len(services))
+	for _, s := range services {
+		v := Service{Name: s.name, RED: s.figures(seconds)}
+		for _, op := range s.operations {
+			v.Operations = append(v.Operations, Operation{Name: op.name, RED: op.figures(seconds)})
+		}
+		out = append(out, v)
+	}
+	slices.SortFunc(out, func(a, b Service) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// seconds is the length of the query's range; 0 without a start: there is no rate of all time.
+func (e *Engine) seconds(q *task) float64 {
+	if q.Range.Start == allTime.Start {
+		return 0
+	}
+	end := q.Range.End
+	if end == allTime.End {
+		end = e.cfg.Now().UnixNano()
+	}
+	return float64(end-q.Range.Start) / 1e9
 }

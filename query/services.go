@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/query/scan"
 	"github.com/millstream/millstream/query/sql"
 )
 
@@ -63,9 +64,12 @@ func (e *Engine) Services(ctx context.Context, req Request, stream string, edges
 	var err error
 	out.Answer, err = e.do(ctx, req, func(ctx context.Context, q *task) error {
 		out.Services, out.Edges = []Service{}, []Edge{}
-		all, graph := redGroups{}, newGraph()
+		var all []*redPart
+		graph, left := newGraph(), &budget{left: cmp.Or(e.cfg.Limits.Memory, scan.DefaultMemory)}
 		err := e.eachTraceStream(ctx, q, stream, func(t *table) error {
-			if err := e.red(ctx, q, t, &all); err != nil || !edges {
+			parts, err := e.red(ctx, q, t, left)
+			all = append(all, parts...)
+			if err != nil || !edges {
 				return err
 			}
 			return e.edges(ctx, q, t, graph)
@@ -73,7 +77,7 @@ func (e *Engine) Services(ctx context.Context, req Request, stream string, edges
 		if err != nil {
 			return err
 		}
-		out.Services = sortServices(all.services(e.seconds(q)))
+		out.Services = servicesOf(all, e.seconds(q))
 		if edges {
 			out.Edges = graph.edges(q)
 		}
@@ -83,18 +87,6 @@ func (e *Engine) Services(ctx context.Context, req Request, stream string, edges
 		return nil, err
 	}
 	return out, nil
-}
-
-func sortServices(out []Service) []Service {
-	for i := range out {
-		s := &out[i]
-		slices.SortFunc(s.Operations, func(a, b Operation) int {
-			return cmp.Or(cmp.Compare(b.Spans, a.Spans), strings.Compare(a.Name, b.Name))
-		})
-		s.Operations = s.Operations[:min(len(s.Operations), maxOperations)]
-	}
-	slices.SortFunc(out, func(a, b Service) int { return strings.Compare(a.Name, b.Name) })
-	return out
 }
 
 // graph finds calls between services. Spans are known by the hash of trace and span id: of 4 million spans, two have the same hash once in two million graphs.
