@@ -40,16 +40,17 @@ func (w *Writer) kickFlush() {
 	}
 }
 
-// tickSlack is how much before its time a flush may begin, so that a tick that comes a moment early does not cost a whole further one.
-const tickSlack = 50 * time.Millisecond
+// tickSlack is the part of the interval by which a flush may begin early, so that a tick that comes a moment early does not cost a whole further one.
+const tickSlack = 20
 
 // flushLoop flushes at every interval, when the buffer is half full, and when a heartbeat finds something to repair, until ctx ends or the writer is fenced.
 func (w *Writer) flushLoop(ctx context.Context) error {
 	tick := time.NewTicker(min(time.Second, w.cfg.FlushInterval))
 	defer tick.Stop()
 	last, wait, failures := time.Now(), time.Duration(0), 0
+	seen := w.cfg.Now().Round(0) // the wall clock when the loop last looked: a flush, too, may be cut by a suspension of the machine
 	for {
-		kicked, slept := false, w.cfg.Now().Round(0)
+		kicked := false
 		select {
 		case <-ctx.Done():
 			return nil
@@ -58,11 +59,13 @@ func (w *Writer) flushLoop(ctx context.Context) error {
 		case <-w.kick:
 			kicked = true
 		}
-		if w.cfg.Now().Round(0).Sub(slept) > suspicious {
+		now := w.cfg.Now().Round(0)
+		if now.Sub(seen) > suspicious {
 			w.ask()
 			kicked = true
 		}
-		if since := time.Since(last); since < wait || !kicked && failures == 0 && since < w.cfg.FlushInterval-tickSlack {
+		seen = now
+		if since := time.Since(last); since < wait || !kicked && failures == 0 && since < w.cfg.FlushInterval-w.cfg.FlushInterval/tickSlack {
 			continue
 		}
 		err := w.flushAll(ctx)
