@@ -265,19 +265,16 @@ func TestAdmission(t *testing.T) {
 	requests(n, true)
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
-	for range 2 {
+	for i := range 2 {
 		wg.Go(func() {
 			enc := query.NewEncoder(query.JSON, &strings.Builder{})
 			if _, err := n.Run(ctx, query.Request{Org: org, Statement: endless, Range: day}, enc); !errors.Is(err, context.Canceled) && millstream.KindOf(err) != millstream.Canceled {
 				t.Errorf("got %v", err)
 			}
 		})
-		for before := len(n.Running(org)); len(n.Running(org)) == before; {
+		for len(n.Running(org)) <= i {
 			time.Sleep(time.Millisecond)
 		}
-	}
-	for len(n.Running(org)) < 2 {
-		time.Sleep(time.Millisecond)
 	}
 	var err error
 	for range 200 { // the second may not have joined the queue yet
