@@ -25,6 +25,7 @@ func BenchmarkAcknowledgedWrites(b *testing.B) {
 	body = append(body[:min(len(body), 1022)], `"}`...)
 	var next atomic.Int64
 	took := make([][]time.Duration, conns)
+	before := n.CPU()
 	b.ResetTimer()
 	var wg sync.WaitGroup
 	for c := range conns {
@@ -54,6 +55,7 @@ func BenchmarkAcknowledgedWrites(b *testing.B) {
 	}
 	wg.Wait()
 	b.StopTimer()
+	b.ReportMetric(float64((n.CPU()-before).Microseconds())/float64(b.N), "server-cpu-µs/op")
 	all := slices.Concat(took...)
 	slices.Sort(all)
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "requests/s")
