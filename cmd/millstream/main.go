@@ -103,11 +103,11 @@ func showConfig(cfg *config.Config, w io.Writer) error {
 			section = s.Section
 			fmt.Fprintf(w, "[%s]\n", section)
 		}
-		text := s.Text()
-		if s.Secret && text != "" {
-			text = "(set)"
+		line := s.Key + " = " + s.TOML()
+		if s.Secret && s.Text() != "" {
+			line = "# " + s.Key + " is set"
 		}
-		if _, err := fmt.Fprintf(w, "%s = %s\n", s.Key, text); err != nil {
+		if _, err := fmt.Fprintln(w, line); err != nil {
 			return err
 		}
 	}

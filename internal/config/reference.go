@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 )
 
@@ -31,6 +32,19 @@ func (s Setting) show() string {
 		return "empty"
 	}
 	return "`" + text + "`"
+}
+
+// TOML is the value in the file's syntax.
+func (s Setting) TOML() string {
+	switch s.value.Interface().(type) {
+	case string, Size:
+		return strconv.Quote(s.Text())
+	case []string:
+		if s.value.Len() == 0 {
+			return "[]"
+		}
+	}
+	return s.Text()
 }
 
 // Text is the value as one would write it in the file.

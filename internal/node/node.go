@@ -52,6 +52,8 @@ func Run(ctx context.Context, log *slog.Logger, grace time.Duration, services ..
 	}
 	if first != nil {
 		log.Error("a service ended; the node stops", "component", first.name, "error", first.err)
+	} else {
+		log.Info("stopping as asked")
 	}
 	return stopAll(log, started, first)
 }
