@@ -17,6 +17,8 @@ const (
 	// streamTTL is how long a stream is used without asking the catalog again. Asking is what notices that a stream was deleted or its limit changed;
 	// Forget is faster.
 	streamTTL = 30 * time.Second
+	// forgottenTTL is how long the fields of a forgotten stream are remembered; by then they are in the catalog, or the stream is gone.
+	forgottenTTL = 10 * time.Minute
 	// catalogTimeout bounds a look-up that a write waits for.
 	catalogTimeout = 5 * time.Second
 )
@@ -31,6 +33,9 @@ type streams struct {
 	mu    sync.RWMutex
 	byKey map[millstream.StreamKey]*stream
 	byID  map[millstream.StreamID]*stream
+	// forgotten streams are asked for anew, and if they still are what they were, they know their fields again: the catalog learns of a field only when its
+	// first rows are published, and until then the limit of fields must hold, too.
+	forgotten map[millstream.StreamID]*stream
 }
 
 // stream is one stream's id and fields. Fields only grow: what was seen in memory joins what the catalog has.
@@ -47,7 +52,8 @@ type stream struct {
 }
 
 func newStreams(c streamCatalog, maxFields int, now func() time.Time) *streams {
-	return &streams{catalog: c, maxFields: maxFields, now: now, byKey: map[millstream.StreamKey]*stream{}, byID: map[millstream.StreamID]*stream{}}
+	return &streams{catalog: c, maxFields: maxFields, now: now, byKey: map[millstream.StreamKey]*stream{}, byID: map[millstream.StreamID]*stream{},
+		forgotten: map[millstream.StreamID]*stream{}}
 }
 
 func (s *streams) resolve(ctx context.Context, k millstream.StreamKey) (*stream, error) {
@@ -100,7 +106,10 @@ func (s *streams) learn(st store.Stream) *stream {
 		if t != nil {
 			delete(s.byID, t.id)
 		}
-		t = &stream{id: st.ID, key: st.Key, fields: map[string]millstream.Field{}}
+		if t = s.forgotten[st.ID]; t == nil {
+			t = &stream{id: st.ID, key: st.Key, fields: map[string]millstream.Field{}}
+		}
+		delete(s.forgotten, st.ID)
 		s.byKey[st.Key], s.byID[st.ID] = t, t
 	}
 	s.mu.Unlock()
@@ -134,10 +143,25 @@ func (t *stream) register(sc millstream.Schema) {
 func (s *streams) forget(id millstream.StreamID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t := s.byID[id]; t != nil {
-		delete(s.byID, id)
-		delete(s.byKey, t.key)
+	t := s.byID[id]
+	if t == nil {
+		return
 	}
+	delete(s.byID, id)
+	delete(s.byKey, t.key)
+	for old, f := range s.forgotten {
+		if f.age(s.now()) > forgottenTTL {
+			delete(s.forgotten, old)
+		}
+	}
+	s.forgotten[id] = t
+}
+
+// age is how long ago the catalog was asked for the stream.
+func (t *stream) age(now time.Time) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return now.Sub(t.asked)
 }
 
 func (s *streams) lookup(id millstream.StreamID) *stream {

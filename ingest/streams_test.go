@@ -42,3 +42,49 @@ func TestOverflowOfABatchThatOverflowedBefore(t *testing.T) {
 		}
 	}
 }
+
+// The catalog announces every stream that is made or changed, and what is cached of it is dropped then. Fields that only unflushed rows have must not be
+// forgotten with it: they count against the limit.
+func TestAnAnnouncedStreamKeepsItsFields(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	record := func(names ...string) *millstream.Batch {
+		b := millstream.NewBuilder(millstream.Limits{})
+		for _, n := range names {
+			b.Int([]byte(n), 1)
+		}
+		if err := b.Commit(1); err != nil {
+			t.Fatal(err)
+		}
+		return b.Batch()
+	}
+	k := millstream.StreamKey{Org: testOrg, Signal: millstream.Logs, Name: "announced"}
+	streams := newStreams(s.model, 2, s.w.streams.now)
+	first, err := streams.resolve(t.Context(), k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.admit(record("a", "b"))
+	for range 2 {
+		streams.forget(first.id)
+		if streams.lookup(first.id) != nil {
+			t.Fatal("a forgotten stream is still known")
+		}
+		again, err := streams.resolve(t.Context(), k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, moved := again.admit(record("b", "c")); moved != 1 {
+			t.Errorf("%d fields moved to the overflow, want the one beyond the limit", moved)
+		}
+	}
+	s.model.deleteStream(first.id)
+	streams.forget(first.id)
+	fresh, err := streams.resolve(t.Context(), k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, moved := fresh.admit(record("c", "d")); moved != 0 || fresh.id == first.id {
+		t.Errorf("a stream made anew has the fields of the one before: %d moved", moved)
+	}
+}
