@@ -32,7 +32,7 @@ type target struct {
 
 // One node takes all of it, one thing after the other, so that what one attack leaves behind is there for the next.
 func TestAttack(t *testing.T) {
-	a := &target{Node: mstest.Start(t), client: &http.Client{Timeout: 30 * time.Second}}
+	a := &target{Node: mstest.Start(t), client: &http.Client{Timeout: 60 * time.Second}}
 	before := a.metric(t, "go_goroutines")
 	for _, attack := range []struct {
 		name string
@@ -51,7 +51,7 @@ func TestAttack(t *testing.T) {
 		t.Errorf("%v panics:\n%s", n, a.Log())
 	}
 	a.client.CloseIdleConnections()
-	mstest.WaitFor(t, 10*time.Second, "goroutines of requests that ended are gone", func() bool { return a.metric(t, "go_goroutines") < before+40 })
+	mstest.WaitFor(t, 30*time.Second, "goroutines of requests that ended are gone", func() bool { return a.metric(t, "go_goroutines") < before+40 })
 	if rss := a.memory(t); rss > 1<<30 {
 		t.Errorf("the node has %d MiB resident", rss>>20)
 	}
