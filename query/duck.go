@@ -100,7 +100,7 @@ func (x *export) table(ctx context.Context, v *sql.BoundTable, t *table) (engine
 	if x.direct {
 		out.Range = &x.q.Range
 	}
-	defer x.e.prefetch(ctx, t.segments)()
+	defer x.e.prefetch(ctx, x.q, t.segments)()
 	files := make([]string, len(t.segments)+len(t.sources))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(x.e.cfg.Workers)

@@ -45,7 +45,7 @@ func (e *Engine) Metrics(ctx context.Context, req Request, f func(ctx context.Co
 
 // metricSources opens the metric stream's segments; oldest first, then what is not flushed.
 func (e *Engine) metricSources(ctx context.Context, q *task, st *stream) (srcs []metrics.Source, release func(), err error) {
-	defer e.prefetch(ctx, st.segments)()
+	defer e.prefetch(ctx, q, st.segments)()
 	var handles []*cache.Handle
 	release = func() {
 		for _, h := range handles {

@@ -31,21 +31,31 @@ type task struct {
 // segmentCounts are the segments that the workers of a query opened. A statement may read one segment for several of its tables.
 type segmentCounts struct {
 	mu     sync.Mutex
-	opened map[millstream.SegmentID]bool // whether it was cached
+	opened map[millstream.SegmentID]bool // whether it was on the local disk before the query
+	missed map[millstream.SegmentID]bool // those that the query itself fetches ahead
+}
+
+// miss notes that a segment is not on the local disk and is being fetched for this query, whoever opens it first.
+func (c *segmentCounts) miss(segments []millstream.Segment) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range segments {
+		c.missed[s.ID] = true
+	}
 }
 
 func (c *segmentCounts) add(id millstream.SegmentID, cached bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, ok := c.opened[id]; !ok {
-		c.opened[id] = cached
+		c.opened[id] = cached && !c.missed[id]
 	}
 }
 
 func (c *segmentCounts) reset() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.opened = map[millstream.SegmentID]bool{}
+	c.opened, c.missed = map[millstream.SegmentID]bool{}, map[millstream.SegmentID]bool{}
 }
 
 func (c *segmentCounts) count() (opened, cached int) {

@@ -83,7 +83,7 @@ func (e *Engine) runPlan(ctx context.Context, q *task, plan *sql.Plan, t *table,
 		plan = &p
 	}
 	if plan.Aggregate || plan.Filter != nil {
-		defer e.prefetch(ctx, t.segments)()
+		defer e.prefetch(ctx, q, t.segments)()
 	}
 	stats, err := scan.Run(ctx, scan.Request{
 		Plan: plan, Range: q.Range, Schema: t.schema, Inputs: t.inputs(), Workers: e.cfg.Workers, Memory: e.cfg.Limits.Memory, Progress: &q.progress,

@@ -242,8 +242,9 @@ func (v *view) estimate() Estimate {
 }
 
 // prefetch starts fetching the segments that are not on the local disk, a few at a time, until stop is called or ctx ends.
-func (e *Engine) prefetch(ctx context.Context, segments []millstream.Segment) (stop func()) {
+func (e *Engine) prefetch(ctx context.Context, q *task, segments []millstream.Segment) (stop func()) {
 	missing := slices.DeleteFunc(slices.Clone(segments), e.cfg.Cache.Has)
+	q.counts.miss(missing)
 	ctx, cancel := context.WithCancel(ctx)
 	next, done := make(chan millstream.Segment), make(chan struct{}, prefetchers)
 	n := min(prefetchers, len(missing))
