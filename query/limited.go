@@ -10,13 +10,17 @@ import (
 // errEnough ends a run whose answer has as many rows as it may have.
 var errEnough = errors.New("enough rows")
 
-// limited passes an answer on up to a number of rows. More rows are cut off; if it was the configured maximum that cut them, the answer says so.
+// maxAnswerBytes is the size of an answer's values in memory after which it is cut, whatever its number of rows: a row may hold a text of a megabyte.
+const maxAnswerBytes = 256 << 20
+
+// limited passes an answer on up to a number of rows and bytes. More is cut off; if it was not the request itself that asked for no more, the answer says so.
 type limited struct {
 	q       *task
 	sink    Sink
 	max     int
 	asked   bool // the request itself asked for no more
 	rows    int
+	bytes   int
 	started bool
 }
 
@@ -59,8 +63,31 @@ func (l *limited) Rows(r *Rows) error {
 		}
 		return errEnough
 	}
+	if l.bytes > maxAnswerBytes {
+		l.q.warn(fmt.Sprintf("the answer was cut at %d rows, where it was larger than %d MiB: select fewer fields, or filter more", l.rows, maxAnswerBytes>>20))
+		return errEnough
+	}
 	l.rows += r.N
+	l.bytes += size(r)
 	return l.sink.Rows(r)
+}
+
+// size is about what a block's values take in memory.
+func size(r *Rows) (n int) {
+	for i := range r.Columns {
+		c := &r.Columns[i]
+		n += 8*len(c.Ints) + 8*len(c.Floats)
+		if c.Codes != nil {
+			for k, code := range c.Codes {
+				if c.IsValid(k) {
+					n += len(c.Dict[code])
+				}
+			}
+		} else if len(c.Offsets) > 0 {
+			n += int(c.Offsets[r.N] - c.Offsets[0])
+		}
+	}
+	return n
 }
 
 // cut shortens a block to n rows.
