@@ -64,6 +64,9 @@ func (r *Router) Write(ctx context.Context, wr Write) (replayed bool, err error)
 	}
 	parts := make([]*millstream.Batch, len(wr.Batches))
 	for i, b := range wr.Batches {
+		if b.Name == millstream.SelfStream && b.Signal != millstream.Metrics {
+			return false, millstream.Errorf(millstream.Forbidden, "the stream %s is the node's own and takes nothing from senders: use another name", millstream.SelfStream)
+		}
 		c := *b
 		c.Org = wr.Org
 		parts[i] = &c

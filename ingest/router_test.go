@@ -101,6 +101,18 @@ func TestKeyedWritesHappenOnce(t *testing.T) {
 	s.want(s.stream("a"), 4)
 }
 
+func TestTheReservedStreamTakesNothingFromSenders(t *testing.T) {
+	s, _, start := newRouterSite(t)
+	r := start()
+	b := rows(millstream.SelfStream, 0, 1)
+	if _, err := r.Write(context.Background(), Write{Org: testOrg, Batches: []*millstream.Batch{rows("app", 0, 1), b}}); millstream.KindOf(err) != millstream.Forbidden {
+		t.Errorf("through the router: %v", err)
+	}
+	if err := s.w.Append(context.Background(), b); err != nil {
+		t.Errorf("from the node itself: %v", err)
+	}
+}
+
 func TestKeyedWritesNeedTheDatabase(t *testing.T) {
 	s, _, start := newRouterSite(t)
 	r := start()
