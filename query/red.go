@@ -14,6 +14,9 @@ import (
 	"github.com/millstream/millstream/segment"
 )
 
+// maxReserved bounds the room that is made for the spans of a source before any is read.
+const maxReserved = 1 << 20
+
 // redBytes is what a span takes in memory until its figures are made.
 const redBytes = 12
 
@@ -22,7 +25,7 @@ type operationKey struct{ service, name string }
 // redPart is the spans of one source: counts by operation, and for each span with a duration the operation and the duration. Durations are summed up later,
 // when it is known which operations are listed: there may be tens of thousands, and a digest of each would cost more than all the rest.
 type redPart struct {
-	ids    map[uint64]uint32 // by pair of names: 32 bits each
+	ids    [][]uint32 // operations plus one, by the numbers of service and name; 0: none yet
 	keys   []operationKey
 	spans  []int64
 	errors []int64
@@ -69,7 +72,7 @@ func (e *Engine) red(ctx context.Context, q *task, t *table, left *budget) (part
 			continue
 		}
 		g.Go(func() error {
-			part := &redPart{ids: map[uint64]uint32{}, texts: map[string]uint32{}, left: left}
+			part := &redPart{texts: map[string]uint32{}, left: left}
 			stats, err := part.read(gctx, in, t.schema, q.Range)
 			q.progress.Sources.Add(1)
 			mu.Lock()
@@ -90,6 +93,7 @@ func (p *redPart) read(ctx context.Context, in scan.Input, schema millstream.Sch
 		return scan.Stats{}, err
 	}
 	defer release()
+	p.of, p.durations = make([]uint32, 0, min(in.Rows, maxReserved)), make([]int64, 0, min(in.Rows, maxReserved))
 	stats, err := scan.Widened(src, schema).Scan(ctx, segment.Scan{Range: r, Fields: redFields}, p.take)
 	return scan.Stats{ScannedRows: stats.ScannedRows, ScannedBytes: stats.ScannedBytes, Selected: stats.Selected}, err
 }
@@ -132,14 +136,18 @@ func (p *redPart) take(b *millstream.Batch) error {
 
 // id is the number of an operation, by the numbers and the texts of its names.
 func (p *redPart) id(a, b uint32, service, name string) uint32 {
-	pair := uint64(a)<<32 | uint64(b)
-	if id, ok := p.ids[pair]; ok {
-		return id
+	for int(a) >= len(p.ids) {
+		p.ids = append(p.ids, nil)
 	}
-	id := uint32(len(p.keys))
-	p.ids[pair] = id
-	p.keys, p.spans, p.errors = append(p.keys, operationKey{strings.Clone(service), strings.Clone(name)}), append(p.spans, 0), append(p.errors, 0)
-	return id
+	if row := p.ids[a]; int(b) >= len(row) {
+		p.ids[a] = append(row, make([]uint32, int(b)+1-len(row))...)
+	}
+	at := &p.ids[a][b]
+	if *at == 0 {
+		p.keys, p.spans, p.errors = append(p.keys, operationKey{strings.Clone(service), strings.Clone(name)}), append(p.spans, 0), append(p.errors, 0)
+		*at = uint32(len(p.keys))
+	}
+	return *at - 1
 }
 
 func (p *redPart) number(text string) uint32 {
@@ -225,7 +233,12 @@ func (r *redSum) figures(seconds float64) RED {
 
 // servicesOf makes the figures of all parts: the services by name, and of each the operations with most spans.
 func servicesOf(parts []*redPart, seconds float64) []Service {
-	services, operations := map[string]*redSum{}, map[operationKey]*redSum{}
+	services := map[string]*redSum{}
+	n := 0
+	for _, p := range parts {
+		n += len(p.keys)
+	}
+	sums, operations := make([]redSum, 0, n), make(map[operationKey]*redSum, n)
 	for _, p := range parts {
 		p.sums = make([]*redSum, len(p.keys))
 		for id, k := range p.keys {
@@ -236,13 +249,13 @@ func servicesOf(parts []*redPart, seconds float64) []Service {
 					s = &redSum{name: k.service}
 					services[k.service] = s
 				}
-				op = &redSum{name: k.name, service: s}
+				sums = append(sums, redSum{name: k.name, service: s})
+				op = &sums[len(sums)-1]
 				operations[k] = op
 				s.operations = append(s.operations, op)
 			}
-			for _, sum := range []*redSum{op, op.service} {
-				sum.spans, sum.errors = sum.spans+p.spans[id], sum.errors+p.errors[id]
-			}
+			op.spans, op.errors = op.spans+p.spans[id], op.errors+p.errors[id]
+			op.service.spans, op.service.errors = op.service.spans+p.spans[id], op.service.errors+p.errors[id]
 			p.sums[id] = op
 		}
 	}
