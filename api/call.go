@@ -87,8 +87,11 @@ func (a *API) frame(next http.Handler) http.Handler {
 // recovered answers 500 for a handler that panicked. When the reply has begun it says that the connection must be cut instead, so that no client takes half a
 // reply for the whole.
 func (a *API) recovered(w *writer, r *http.Request, p any) (cut bool) {
-	if p == nil || p == http.ErrAbortHandler {
-		return p != nil
+	if p == nil {
+		return false
+	}
+	if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+		return true
 	}
 	a.metrics.panics.Inc()
 	err := fmt.Errorf("panic: %v\n%s", p, bytes.TrimSpace(debug.Stack()))

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -143,7 +144,9 @@ func (a *API) tail(w http.ResponseWriter, r *http.Request) error {
 		}
 		if werr != nil {
 			cancel()
-			<-done
+			if err := <-done; err != nil { // the reader is gone; the log is told
+				callOf(r).err = errors.Join(callOf(r).err, err)
+			}
 			return gone(werr)
 		}
 	}

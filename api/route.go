@@ -60,9 +60,6 @@ func readTelemetry() policy {
 // audited names the change a route makes.
 func (p policy) audited(action string) policy { p.action = action; return p }
 
-// within sets the time limit of a route; negative: none.
-func (p policy) within(d time.Duration) policy { p.timeout = d; return p }
-
 // check refuses a route that would be served by omission: without a policy, or changing something without a name for it in the audit log.
 func (rt *route) check() error {
 	p := rt.policy

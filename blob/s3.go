@@ -170,9 +170,9 @@ func (b *s3Body) Read(p []byte) (int, error) {
 	b.timer.Reset(b.idle)
 	b.left -= int64(n)
 	switch {
-	case err == io.EOF && b.left > 0:
+	case errors.Is(err, io.EOF) && b.left > 0:
 		err = io.ErrUnexpectedEOF
-	case err != nil && err != io.EOF:
+	case err != nil && !errors.Is(err, io.EOF):
 		err = millstream.Wrap(millstream.Unavailable, err, "reading object %s broke off", b.key)
 	}
 	return n, err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"sync"
 
@@ -361,5 +360,3 @@ func (d *mortal) Publish(ctx context.Context, f millstream.Flush) (store.Outcome
 	}
 	return d.model.Publish(ctx, f)
 }
-
-func pick[T any](rnd *rand.Rand, list []T) T { return list[rnd.IntN(len(list))] }

@@ -239,7 +239,7 @@ func (w *Writer) Beat(b store.Beat) {
 	at, registered := b.Positions[id]
 	switch {
 	case b.Fenced:
-		w.fence(store.ErrFenced)
+		_ = w.fence(store.ErrFenced) // the flush that follows ends Run with it
 		w.kickFlush()
 	case b.Forgotten, system != "" && system != b.SystemID, !registered:
 		w.suspect(b.SystemID)

@@ -175,5 +175,3 @@ func appendJSONDouble(dst []byte, f float64) []byte {
 func appendTime(dst []byte, ns int64) []byte {
 	return time.Unix(0, ns).UTC().AppendFormat(dst, "2006-01-02T15:04:05.000000000Z")
 }
-
-const hex = "0123456789abcdef"

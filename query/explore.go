@@ -32,9 +32,6 @@ func (c *collector) each(f func(cols []millstream.Column, i int)) {
 // quoteName writes an identifier.
 func quoteName(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }
 
-// quoteText writes a string literal.
-func quoteText(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
-
 // fromClause names a stream in SQL.
 func fromClause(k millstream.StreamKey) string {
 	if k.Signal == millstream.Logs || k.Signal == 0 {

@@ -9,7 +9,6 @@ import (
 // readers are the column readers of one scan. They go from run to run with their buffers.
 type readers struct {
 	r      *Reader
-	run    int
 	stats  *ScanStats
 	byName map[string]*columnReader
 	words  []string // fields that Match searches

@@ -34,7 +34,7 @@ func (p *hasWords) test(t millstream.Type) *test {
 func (p *hasWords) search(c *millstream.Column, word string, active, t *bitmap) {
 	rows := len(c.Offsets) - 1
 	from, to := c.Offsets[0], c.Offsets[rows]
-	ascii := true
+	var ascii bool
 	p.lower, ascii = lowerASCII(p.lower[:0], c.Bytes[from:to])
 	left := *active
 	if !ascii {

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -88,9 +89,10 @@ func checkTake(w db.Wal, t WALTake) error {
 }
 
 func refuseTake(why error, t WALTake, format string, args ...any) error {
-	e := millstream.Wrap(millstream.Conflict, why, "WAL %s cannot be used: "+format, append([]any{t.ID}, args...)...).(*millstream.Error)
-	e.Hint = "put the right directory back; or accept this one as it is with `millstream wal adopt " + string(t.ID) + "`; or give its unpublished rows up with `millstream wal discard " + string(t.ID) + "`"
-	return e
+	return &millstream.Error{
+		Kind: millstream.Conflict, Err: why, Msg: fmt.Sprintf("WAL %s cannot be used: "+format, append([]any{t.ID}, args...)...),
+		Hint: "put the right directory back; or accept this one as it is with `millstream wal adopt " + string(t.ID) + "`; or give its unpublished rows up with `millstream wal discard " + string(t.ID) + "`",
+	}
 }
 
 // WALs lists the registered WALs for an operator, without the discarded ones.

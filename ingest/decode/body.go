@@ -98,9 +98,9 @@ func readAll(src io.Reader, m *meter, l Limits, compressed bool) ([]byte, error)
 			err = millstream.Errorf(millstream.TooLarge, "the body is larger than %d bytes: send smaller batches", l.MaxDecoded)
 		case compressed && size > freeBytes && size > l.MaxRatio*m.n:
 			err = millstream.Errorf(millstream.TooLarge, "the body expands to more than %d times its compressed size", l.MaxRatio)
-		case err == io.EOF && (m.err == nil || m.err == io.EOF):
+		case errors.Is(err, io.EOF) && (m.err == nil || errors.Is(m.err, io.EOF)):
 			return buf, nil
-		case err == io.EOF: // a decompressor may take a failure between two frames for the end
+		case errors.Is(err, io.EOF): // a decompressor may take a failure between two frames for the end
 			err = bodyError(m.err, m)
 		case err == nil:
 			continue
@@ -123,7 +123,7 @@ func grow(buf []byte, limit int64) []byte {
 // bodyError classifies a failure of reading or of decompression.
 func bodyError(err error, m *meter) error {
 	cause := err
-	if m.err != nil && m.err != io.EOF {
+	if m.err != nil && !errors.Is(m.err, io.EOF) {
 		cause = m.err
 	}
 	var kinded *millstream.Error

@@ -161,7 +161,7 @@ func appendJSON(dst []byte, v *common.AnyValue, depth int) ([]byte, bool) {
 	if depth < 0 {
 		return dst, false
 	}
-	ok := true
+	var ok bool
 	switch x := v.GetValue().(type) {
 	case *common.AnyValue_StringValue:
 		dst = millstream.AppendJSONString(dst, x.StringValue)

@@ -202,7 +202,8 @@ func keyPlace(id string) cipher.Place {
 
 // refuse is the one answer to bad credentials, whatever is wrong with them.
 func refuse(cause error) error {
-	err := millstream.Wrap(millstream.Unauthenticated, cause, "the credentials are missing, unknown or expired").(*millstream.Error)
-	err.Hint = "send Authorization: Bearer and an API token, or the API token as the password of Basic authentication"
-	return err
+	return &millstream.Error{
+		Kind: millstream.Unauthenticated, Msg: "the credentials are missing, unknown or expired", Err: cause,
+		Hint: "send Authorization: Bearer and an API token, or the API token as the password of Basic authentication",
+	}
 }

@@ -35,16 +35,15 @@ func rounds(short, long int) int {
 
 // ledger sends numbered records, each once, and remembers what came of them.
 type ledger struct {
-	node     *mstest.Node
-	stream   string
-	next     atomic.Int64
-	mu       sync.Mutex
-	acked    map[int64]bool
-	refused  map[int64]bool // the node said that it did not take it
-	attempts int64
-	answers  map[int]int // replies by status
-	stop     chan struct{}
-	wg       sync.WaitGroup
+	node    *mstest.Node
+	stream  string
+	next    atomic.Int64
+	mu      sync.Mutex
+	acked   map[int64]bool
+	refused map[int64]bool // the node said that it did not take it
+	answers map[int]int    // replies by status
+	stop    chan struct{}
+	wg      sync.WaitGroup
 }
 
 func startLedger(n *mstest.Node, stream string, writers int) *ledger {

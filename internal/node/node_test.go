@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -38,7 +37,7 @@ func (j *journal) service(name string, drain time.Duration) Service {
 	}}
 }
 
-var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
+var quiet = slog.New(slog.DiscardHandler)
 
 func TestRunStartsInOrderAndStopsInReverse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -137,7 +137,7 @@ func (s *scope) named(qualifier []string, name string, rest []string) (*target, 
 	switch {
 	case len(found) == 0:
 		return nil, nil
-	case len(found) > 1 && !(len(qualifier) == 0 && containsFold(s.using, name)):
+	case len(found) > 1 && (len(qualifier) > 0 || !containsFold(s.using, name)):
 		return nil, found
 	}
 	return &target{column: found[0], relation: in, qualified: len(qualifier) > 0, rest: rest}, nil

@@ -1,6 +1,7 @@
 package sql
 
 import (
+	"fmt"
 	"time"
 	"unicode/utf8"
 
@@ -116,15 +117,12 @@ func position(text string, offset int) int {
 
 // invalid is an error about the text at a byte offset.
 func invalid(text string, offset int, hint, format string, args ...any) error {
-	err := millstream.Errorf(millstream.Invalid, format, args...).(*millstream.Error)
-	err.Position, err.Hint = position(text, offset), hint
-	return err
+	return &millstream.Error{Kind: millstream.Invalid, Msg: fmt.Sprintf(format, args...), Hint: hint, Position: position(text, offset)}
 }
 
 // UnknownTable is the error for a reference to a stream that does not exist; names are the streams that do, for the hint.
 func (s *Statement) UnknownTable(ref TableRef, names []string) error {
-	err := millstream.Errorf(millstream.NotFound, "there is no stream %q of signal %s", ref.Name, ref.Signal).(*millstream.Error)
-	err.Position, err.Hint = ref.Position, didYouMean(ref.Name, names)
+	err := &millstream.Error{Kind: millstream.NotFound, Msg: fmt.Sprintf("there is no stream %q of signal %s", ref.Name, ref.Signal), Hint: didYouMean(ref.Name, names), Position: ref.Position}
 	switch {
 	case err.Hint != "":
 	case ref.Signal == millstream.Metrics:

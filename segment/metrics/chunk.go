@@ -259,7 +259,8 @@ func (f *floats) load(c *Chunk) error {
 		return errDamaged("a chunk without samples")
 	}
 	f.ts, f.vs = resize(f.ts, n), resize(f.vs, n)
-	flags, b, ok := b[0], b[1:], true
+	flags, b := b[0], b[1:]
+	var ok bool
 	if flags&flagJitter != 0 {
 		if b, ok = readDelta2(b, c.Min, f.ts); !ok {
 			return errDamaged("times of a chunk")

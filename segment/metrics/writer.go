@@ -43,7 +43,6 @@ type writer struct {
 	builder     indexBuilder
 	rows        []row
 	inGroup     int
-	group       int
 	floats      run
 	hists       histogramPacker
 	enc         encoder
