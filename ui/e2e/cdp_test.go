@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -56,9 +57,12 @@ func open(t testing.TB) *browser {
 	must(t, err)
 	fromBrowser, toUs, err := os.Pipe()
 	must(t, err)
+	profile, err := os.MkdirTemp("", "mschromium") // not t.TempDir: the browser's children may write to it for a moment after its end
+	must(t, err)
 	cmd := exec.Command(path, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update",
-		"--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars", "--force-color-profile=srgb", "--user-data-dir="+t.TempDir(), "--remote-debugging-pipe", "about:blank")
+		"--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars", "--force-color-profile=srgb", "--user-data-dir="+profile, "--remote-debugging-pipe", "about:blank")
 	cmd.ExtraFiles = []*os.File{fromUs, toUs}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	must(t, cmd.Start())
 	_, _ = fromUs.Close(), toUs.Close()
 	b := &browser{t: t, out: toBrowser, waiting: map[int]chan reply{}, loads: make(chan struct{}, 100)}
@@ -66,10 +70,13 @@ func open(t testing.TB) *browser {
 	go func() { defer close(read); b.read(fromBrowser) }()
 	t.Cleanup(func() {
 		_ = toBrowser.Close()
-		_ = cmd.Process.Kill()
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		_ = cmd.Wait()
 		_ = fromBrowser.Close()
 		<-read
+		for try := 0; os.RemoveAll(profile) != nil && try < 50; try++ {
+			time.Sleep(100 * time.Millisecond)
+		}
 	})
 	b.attach()
 	return b
