@@ -18,7 +18,7 @@ func BenchmarkRequestWithAPIToken(b *testing.B) {
 	}
 	token, _ := w.apiToken(w.root(), "intake")
 	a.Log, a.Now = slog.New(slog.DiscardHandler), time.Now
-	req := httptest.NewRequest("POST", "/in", nil)
+	req := httptest.NewRequest(http.MethodPost, "/in", nil)
 	req.Header.Set("Authorization", "Bearer "+token)
 	out := discard{http.Header{}}
 	b.ReportAllocs()

@@ -40,7 +40,7 @@ func TestStrictJSON(t *testing.T) {
 		position          int
 	}{
 		"unknown field":    {`{"name":"x","scope":["query"]}`, "application/json", 400, "invalid_argument", `did you mean "scopes"?`, 19},
-		"swapped letters":  {`{"nmae":"x"}`, "application/json", 400, "invalid_argument", `did you mean "name"?`, 7},
+		"swapped letters":  {`{"naem":"x"}`, "application/json", 400, "invalid_argument", `did you mean "name"?`, 7},
 		"other case":       {`{"Name":"x"}`, "application/json", 400, "invalid_argument", `did you mean "name"?`, 7},
 		"nothing like it":  {`{"zzzzzz":"x"}`, "application/json", 400, "invalid_argument", "known fields: expires_at, name, scopes", 0},
 		"twice":            {`{"name":"x","name":"y"}`, "application/json", 400, "invalid_argument", "twice", 0},

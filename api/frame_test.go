@@ -32,7 +32,7 @@ func open(path string, h handler) route {
 
 func get(t *testing.T, url string, headers ...string) answer {
 	t.Helper()
-	req, err := http.NewRequest("GET", url, nil)
+	req, err := http.NewRequest(http.MethodGet, url, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func TestHealthHandler(t *testing.T) {
 	}
 	for path, want := range map[string]int{"/api/v1/healthz": 200, "/api/v1/readyz": 200, "/metrics": 200, "/api/v1/users": 404, "/api/v1/openapi.json": 404, "/api/v1/auth/login": 404} {
 		rec := httptest.NewRecorder()
-		h.ServeHTTP(rec, httptest.NewRequest("GET", path, nil))
+		h.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, path, nil))
 		if rec.Code != want {
 			t.Errorf("%s: %d", path, rec.Code)
 		}

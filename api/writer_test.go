@@ -97,7 +97,7 @@ func TestClientAddress(t *testing.T) {
 		"zone of the link":       {"[fe80::1%eth0]:99", "", "fe80::1"},
 		"zone does not un-trust": {"[fd00::1%eth0]:99", "192.0.2.7", "192.0.2.7"},
 	} {
-		r := httptest.NewRequest("GET", "/", nil)
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.RemoteAddr = c.peer
 		if c.forwarded != "" {
 			r.Header.Set("X-Forwarded-For", c.forwarded)

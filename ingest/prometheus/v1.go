@@ -1,6 +1,7 @@
 package prometheus
 
 import (
+	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/prompb"
 
 	"github.com/millstream/millstream"
@@ -143,21 +144,26 @@ func (d *decoder) histogramV1(p []byte) string {
 	if err := h.Unmarshal(p); err != nil {
 		return "a native histogram is malformed"
 	}
+	return d.native(h.IsFloatHistogram(), h.ToIntHistogram, h.ToFloatHistogram, h.Timestamp, 0)
+}
+
+// native adds a histogram of either version of the protocol, if it is consistent; else it says why not.
+func (d *decoder) native(float bool, ints func() *histogram.Histogram, floats func() *histogram.FloatHistogram, ms, start int64) string {
 	var enc []byte
-	if h.IsFloatHistogram() {
-		fh := h.ToFloatHistogram()
+	if float {
+		fh := floats()
 		if err := fh.Validate(); err != nil {
 			return err.Error()
 		}
 		enc = metrics.EncodeHistogram(nil, nil, fh)
 	} else {
-		ih := h.ToIntHistogram()
+		ih := ints()
 		if err := ih.Validate(); err != nil {
 			return err.Error()
 		}
 		enc = metrics.EncodeHistogram(nil, ih, nil)
 	}
-	d.sample(h.Timestamp, 0, 0, enc)
+	d.sample(ms, 0, start, enc)
 	return ""
 }
 

@@ -6,7 +6,6 @@ import (
 	writev2 "github.com/prometheus/prometheus/prompb/io/prometheus/write/v2"
 
 	"github.com/millstream/millstream"
-	"github.com/millstream/millstream/segment/metrics"
 )
 
 // requestV2 reads an io.prometheus.write.v2.Request: the symbols of the whole request first, since series may precede them on the wire.
@@ -184,22 +183,7 @@ func (d *decoder) histogramV2(p []byte) string {
 	if err := h.Unmarshal(p); err != nil {
 		return "a native histogram is malformed"
 	}
-	var enc []byte
-	if h.IsFloatHistogram() {
-		fh := h.ToFloatHistogram()
-		if err := fh.Validate(); err != nil {
-			return err.Error()
-		}
-		enc = metrics.EncodeHistogram(nil, nil, fh)
-	} else {
-		ih := h.ToIntHistogram()
-		if err := ih.Validate(); err != nil {
-			return err.Error()
-		}
-		enc = metrics.EncodeHistogram(nil, ih, nil)
-	}
-	d.sample(h.Timestamp, 0, h.StartTimestamp, enc)
-	return ""
+	return d.native(h.IsFloatHistogram(), h.ToIntHistogram, h.ToFloatHistogram, h.Timestamp, h.StartTimestamp)
 }
 
 func (d *decoder) exemplarV2(outer *message) {

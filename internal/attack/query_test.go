@@ -287,7 +287,7 @@ func attackCancel(t *testing.T, a *target) {
 	for range 3 { // the client leaves
 		wg.Go(func() {
 			client := &http.Client{Timeout: 500 * time.Millisecond}
-			req, err := http.NewRequest("POST", a.URL+"/api/v1/query", strings.NewReader(string(slow)))
+			req, err := http.NewRequest(http.MethodPost, a.URL+"/api/v1/query", strings.NewReader(string(slow)))
 			if err != nil {
 				t.Error(err)
 				return

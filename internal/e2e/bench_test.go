@@ -32,7 +32,7 @@ func BenchmarkAcknowledgedWrites(b *testing.B) {
 		wg.Go(func() {
 			for next.Add(1) <= int64(b.N) {
 				began := time.Now()
-				req, err := http.NewRequest("POST", n.URL+"/api/v1/intake/json/acks", bytes.NewReader(body))
+				req, err := http.NewRequest(http.MethodPost, n.URL+"/api/v1/intake/json/acks", bytes.NewReader(body))
 				if err != nil {
 					b.Error(err)
 					return
