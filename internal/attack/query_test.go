@@ -256,7 +256,7 @@ func attackExplorer(t *testing.T, a *target) {
 	for body, status := range map[string]int{`{"stream":"app"}`: 200, `{"stream":"nosuch"}`: 404, `{"stream":"app","filter":"getenv('HOME') = ''"}`: 400, `{"stream":"app","filter":"1=1) UNION SELECT 1 --"}`: 400, `{}`: 400} {
 		a.want(t, status, "POST", "/api/v1/query/fields", "application/json", []byte(body))
 	}
-	req, err := http.NewRequestWithContext(t.Context(), "GET", a.URL+"/api/v1/query/tail?stream=app&filter="+url.QueryEscape("level = 'error'"), nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, a.URL+"/api/v1/query/tail?stream=app&filter="+url.QueryEscape("level = 'error'"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

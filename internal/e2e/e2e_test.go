@@ -166,7 +166,7 @@ func TestOtherSenders(t *testing.T) {
 func TestIdempotencyKey(t *testing.T) {
 	n := mstest.Start(t)
 	send := func(body string) (int, string) {
-		req, err := http.NewRequest("POST", n.URL+"/api/v1/intake/json/once", strings.NewReader(body))
+		req, err := http.NewRequest(http.MethodPost, n.URL+"/api/v1/intake/json/once", strings.NewReader(body))
 		must(t, err)
 		req.Header.Set("Content-Type", "application/json")
 		req.Header.Set("Authorization", "Bearer "+n.Token)

@@ -278,7 +278,7 @@ func same(t *testing.T, stage, call string, got, want any) {
 // ask makes a call of Prometheus' HTTP API; the answer's lists of series and names are put into order.
 func ask(t *testing.T, base, token, call string) any {
 	t.Helper()
-	req, err := http.NewRequest("GET", base+call, nil)
+	req, err := http.NewRequest(http.MethodGet, base+call, nil)
 	must(t, err)
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)

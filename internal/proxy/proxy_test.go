@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"crypto/tls"
+	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"testing"
@@ -21,7 +22,7 @@ func TestHTTPS(t *testing.T) {
 		"anybody's word":           {peer: "192.0.2.1:9", proto: "https"},
 		"an address we cannot see": {peer: "@", proto: "https"},
 	} {
-		r := httptest.NewRequest("GET", "/", nil)
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.RemoteAddr = c.peer
 		r.Header.Set("X-Forwarded-Proto", c.proto)
 		if c.tls {
@@ -43,7 +44,7 @@ func TestClient(t *testing.T) {
 		"nonsense in a hop":  {"10.0.0.1:9", "1.1.1.1, x", "10.0.0.1"},
 		"only proxies there": {"10.0.0.1:9", "10.0.0.3, 10.0.0.2", "10.0.0.3"},
 	} {
-		r := httptest.NewRequest("GET", "/", nil)
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.RemoteAddr = c.peer
 		r.Header.Set("X-Forwarded-For", c.forwarded)
 		if got := trusted.Client(r).String(); got != c.want {
