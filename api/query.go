@@ -25,6 +25,8 @@ type querier interface {
 type runningQueries interface {
 	Running(org millstream.OrgID) []query.Running
 	Cancel(org millstream.OrgID, id string) error
+	Stop(org millstream.OrgID, id string) error
+	Progress(org millstream.OrgID, id string) (query.Progress, bool)
 }
 
 type timeRangeBody struct {
@@ -57,25 +59,41 @@ func (a *API) queryRoutes() []route {
 		{method: "POST", path: v1 + "/query/estimate", policy: readTelemetry(), handle: a.estimate, doc: operation{summary: "What a statement would read", body: queryBody{}, reply: query.Estimate{}}},
 		{method: "GET", path: v1 + "/query/running", policy: readTelemetry(), handle: a.listRunning, doc: operation{summary: "Queries that have not ended", reply: runningQueriesView{}}},
 		{method: "DELETE", path: v1 + "/query/running/{id}", policy: readTelemetry(), handle: a.cancelQuery, doc: operation{summary: "Cancel a query"}},
+		{method: "POST", path: v1 + "/query/running/{id}/stop", policy: readTelemetry(), handle: a.stopQuery, doc: operation{summary: "End a query with the rows that are ready"}},
+		{method: "POST", path: v1 + "/query/stream", policy: readTelemetry(), handle: a.stream, doc: operation{summary: "Run a statement and see it run: one frame a line", body: streamBody{}, replyType: "application/x-ndjson"}},
 	}
 }
 
 // request reads a query call.
-func (a *API) request(r *http.Request) (query.Request, queryBody, error) {
+func (a *API) request(r *http.Request) (query.Request, error) {
 	var body queryBody
 	if err := read(r, &body); err != nil {
-		return query.Request{}, body, err
+		return query.Request{}, err
 	}
+	return a.requestOf(r, body)
+}
+
+func (a *API) requestOf(r *http.Request, body queryBody) (query.Request, error) {
 	span, err := timespec.Range(string(body.TimeRange.Start), string(body.TimeRange.End), a.Now())
 	if err != nil {
-		return query.Request{}, body, err
+		return query.Request{}, err
 	}
 	if body.Limit < 0 {
-		return query.Request{}, body, millstream.Errorf(millstream.Invalid, "limit %d is negative", body.Limit)
+		return query.Request{}, millstream.Errorf(millstream.Invalid, "limit %d is negative", body.Limit)
 	}
 	params, err := paramsOf(body.Params)
-	req := query.Request{Org: who(r).Org, User: who(r).Actor(), Language: body.Language, Statement: body.Statement, Range: span, Limit: body.Limit, Params: params}
-	return req, body, err
+	return query.Request{Org: who(r).Org, User: who(r).Actor(), Language: body.Language, Statement: body.Statement, Range: span, Limit: body.Limit, Params: params}, err
+}
+
+// run answers a statement in the language that it is in.
+func (a *API) run(ctx context.Context, req query.Request, sink query.Sink) (*query.Answer, error) {
+	switch req.Language {
+	case "promql":
+		return a.runPromQL(ctx, req, sink)
+	case "", "sql":
+		return a.Query.Run(ctx, req, sink)
+	}
+	return nil, millstream.Errorf(millstream.Invalid, "the query language %q is unknown: use sql or promql", req.Language)
 }
 
 func paramsOf(v any) (p sql.Params, err error) {
@@ -126,7 +144,7 @@ func formatOf(accept string) (query.Format, error) {
 }
 
 func (a *API) query(w http.ResponseWriter, r *http.Request) error {
-	req, body, err := a.request(r)
+	req, err := a.request(r)
 	if err != nil {
 		return err
 	}
@@ -139,15 +157,7 @@ func (a *API) query(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Content-Type", format.ContentType())
 	enc := query.NewEncoder(format, w)
-	var answer *query.Answer
-	switch body.Language {
-	case "promql":
-		answer, err = a.runPromQL(r.Context(), req, enc)
-	case "", "sql":
-		answer, err = a.Query.Run(r.Context(), req, enc)
-	default:
-		err = millstream.Errorf(millstream.Invalid, "the query language %q is unknown: use sql or promql", body.Language)
-	}
+	answer, err := a.run(r.Context(), req, enc)
 	if err == nil {
 		return gone(enc.Close(answer))
 	}
@@ -170,7 +180,7 @@ func (a *API) brokenAnswer(w http.ResponseWriter, r *http.Request, enc query.Enc
 }
 
 func (a *API) estimate(w http.ResponseWriter, r *http.Request) error {
-	req, _, err := a.request(r)
+	req, err := a.request(r)
 	if err != nil {
 		return err
 	}
@@ -195,6 +205,17 @@ func (a *API) cancelQuery(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if err := a.Queries.Cancel(who(r).Org, id); err != nil {
+		return err
+	}
+	return empty(w)
+}
+
+func (a *API) stopQuery(w http.ResponseWriter, r *http.Request) error {
+	id, err := pathValue(r, "id")
+	if err != nil {
+		return err
+	}
+	if err := a.Queries.Stop(who(r).Org, id); err != nil {
 		return err
 	}
 	return empty(w)

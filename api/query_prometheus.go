@@ -199,7 +199,10 @@ func (a *API) runPromQL(ctx context.Context, req query.Request, sink query.Sink)
 	total := &query.Answer{Warnings: []string{}}
 	began := a.Now()
 	res, err := a.PromQL.QueryRange(ctx, a.openMetrics(cancel, req, func(one *query.Answer) { addAnswer(total, one) }), v)
-	if err != nil {
+	switch {
+	case err != nil && total.Stopped: // an expression has no value before it has all of its samples
+		return total, sink.Columns([]query.Column{})
+	case err != nil:
 		return nil, promFailure(err)
 	}
 	defer res.Close()
@@ -210,6 +213,7 @@ func (a *API) runPromQL(ctx context.Context, req query.Request, sink query.Sink)
 
 func addAnswer(total, one *query.Answer) {
 	total.Partial = total.Partial || one.Partial
+	total.Stopped = total.Stopped || one.Stopped
 	total.Reasons = append(total.Reasons, one.Reasons...)
 	s, o := &total.Stats, one.Stats
 	s.ScannedRows += o.ScannedRows

@@ -13,6 +13,7 @@ import (
 	"github.com/millstream/millstream/ingest"
 	"github.com/millstream/millstream/query/cache"
 	"github.com/millstream/millstream/query/engine"
+	"github.com/millstream/millstream/query/scan"
 	"github.com/millstream/millstream/query/sql"
 	"github.com/millstream/millstream/store"
 )
@@ -115,7 +116,10 @@ var (
 // do runs one query under the engine's limits: admission, time, the running list, and up to three snapshots should one turn out stale.
 func (e *Engine) do(ctx context.Context, req Request, f func(ctx context.Context, q *task) error) (*Answer, error) {
 	began := e.cfg.Now()
-	ctx, q := e.running.start(ctx, req)
+	ctx, q, err := e.running.start(ctx, req)
+	if err != nil {
+		return nil, err
+	}
 	defer e.running.end(q)
 	ctx, cancel := context.WithTimeoutCause(ctx, e.cfg.Limits.Timeout, errTimeout)
 	defer cancel()
@@ -124,7 +128,7 @@ func (e *Engine) do(ctx context.Context, req Request, f func(ctx context.Context
 		defer release()
 		err = e.attempts(ctx, q, f)
 	}
-	err = e.explain(ctx, err)
+	err = q.stopped(ctx, e.explain(ctx, err))
 	took := e.cfg.Now().Sub(began)
 	e.metrics.observe(req.Language, took, q.answer, err)
 	if err != nil {
@@ -172,8 +176,31 @@ func (e *Engine) explain(ctx context.Context, err error) error {
 // Running lists the queries of an organization that have not ended, oldest first.
 func (e *Engine) Running(org millstream.OrgID) []Running { return e.running.list(org) }
 
-// Cancel ends a running query of an organization; an unknown id is NotFound.
-func (e *Engine) Cancel(org millstream.OrgID, id string) error { return e.running.cancel(org, id) }
+// Progress is what a running query of an organization has done so far; false if it is not running.
+func (e *Engine) Progress(org millstream.OrgID, id string) (Progress, bool) {
+	return e.running.progress(org, id)
+}
+
+// Cancel ends a running query of an organization, without an answer; an unknown id is NotFound.
+func (e *Engine) Cancel(org millstream.OrgID, id string) error {
+	return e.running.cancel(org, id, errCanceled)
+}
+
+// Stop ends a running query of an organization with the rows that are ready: its answer is then partial. An unknown id is NotFound.
+func (e *Engine) Stop(org millstream.OrgID, id string) error {
+	return e.running.cancel(org, id, scan.ErrStopped)
+}
+
+// stopped forgives the error of a query that a user stopped, and notes that its answer is not the whole.
+func (t *task) stopped(ctx context.Context, err error) error {
+	if err != nil && errors.Is(context.Cause(ctx), scan.ErrStopped) {
+		t.answer.Stopped, err = true, nil
+	}
+	if t.answer.Stopped {
+		t.partial("the query was stopped before it had read everything")
+	}
+	return err
+}
 
 var (
 	_ catalog   = (*store.Store)(nil)

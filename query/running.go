@@ -75,6 +75,7 @@ func (t *task) reset() {
 	t.answer.Stats.Nodes = 1
 	t.counts.reset()
 	t.progress.Sources.Store(0)
+	t.progress.Pruned.Store(0)
 	t.progress.Rows.Store(0)
 	t.progress.Bytes.Store(0)
 	t.sources.Store(0)
@@ -107,26 +108,56 @@ func (t *task) partial(reason string) {
 type running struct {
 	now func() time.Time
 	mu  sync.Mutex
-	all map[string]*task
+	all map[taskKey]*task
 }
 
-func newRunning(now func() time.Time) *running { return &running{now: now, all: map[string]*task{}} }
+// taskKey is a query's name; a client that names its own cannot meet another organization's.
+type taskKey struct {
+	org millstream.OrgID
+	id  string
+}
 
-// start enters a query in the list; the context it gives ends when the query is canceled.
-func (r *running) start(ctx context.Context, req Request) (context.Context, *task) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	t := &task{Request: req, id: uuid.NewString(), started: r.now(), cancel: cancel}
+func newRunning(now func() time.Time) *running {
+	return &running{now: now, all: map[taskKey]*task{}}
+}
+
+// start enters a query in the list; the context it gives ends when the query is canceled or stopped. An id that is in use is a Conflict.
+func (r *running) start(ctx context.Context, req Request) (context.Context, *task, error) {
+	t := &task{Request: req, id: cmp.Or(req.ID, uuid.NewString()), started: r.now()}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.all[t.id] = t
-	return ctx, t
+	if r.all[t.key()] != nil {
+		return ctx, nil, millstream.Errorf(millstream.Conflict, "a query with the id %q is running: give each query an id of its own", t.id)
+	}
+	t.reset()
+	ctx, t.cancel = context.WithCancelCause(ctx)
+	r.all[t.key()] = t
+	return ctx, t, nil
 }
+
+func (t *task) key() taskKey { return taskKey{t.Org, t.id} }
 
 func (r *running) end(t *task) {
 	t.cancel(nil)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.all, t.id)
+	delete(r.all, t.key())
+}
+
+// progress is what a running query has done so far; false if there is none of the id.
+func (r *running) progress(org millstream.OrgID, id string) (p Progress, ok bool) {
+	r.mu.Lock()
+	t := r.all[taskKey{org, id}]
+	r.mu.Unlock()
+	if t == nil {
+		return p, false
+	}
+	_, cached := t.counts.count()
+	total := t.sources.Load()
+	return Progress{
+		Segments: ProgressSegments{Done: min(t.progress.Sources.Load(), total), Total: total, Pruned: t.progress.Pruned.Load()},
+		Rows:     t.progress.Rows.Load(), Bytes: t.progress.Bytes.Load(), Cached: cached, Nodes: 1, ElapsedMS: r.now().Sub(t.started).Milliseconds(),
+	}, true
 }
 
 func (r *running) list(org millstream.OrgID) []Running {
@@ -147,13 +178,14 @@ func (r *running) list(org millstream.OrgID) []Running {
 	return out
 }
 
-func (r *running) cancel(org millstream.OrgID, id string) error {
+// cancel ends a query's context with a cause.
+func (r *running) cancel(org millstream.OrgID, id string, cause error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	t := r.all[id]
-	if t == nil || t.Org != org {
+	t := r.all[taskKey{org, id}]
+	if t == nil {
 		return millstream.Errorf(millstream.NotFound, "there is no running query %q", id)
 	}
-	t.cancel(errCanceled)
+	t.cancel(cause)
 	return nil
 }

@@ -18,7 +18,16 @@ func (e *Engine) Run(ctx context.Context, req Request, sink Sink) (*Answer, erro
 	if req.Language != "sql" {
 		return nil, millstream.Errorf(millstream.Invalid, "the query language %q is not served here: use sql", req.Language)
 	}
-	return e.do(ctx, req, func(ctx context.Context, q *task) error { return e.statement(ctx, q, sink) })
+	sent := false
+	answer, err := e.do(ctx, req, func(ctx context.Context, q *task) error {
+		err := e.statement(ctx, q, sink)
+		sent = q.emitted
+		return err
+	})
+	if err == nil && !sent { // it was stopped before it had columns
+		err = sink.Columns([]Column{})
+	}
+	return answer, err
 }
 
 func (e *Engine) statement(ctx context.Context, q *task, sink Sink) error {
@@ -49,6 +58,9 @@ func (e *Engine) statement(ctx context.Context, q *task, sink Sink) error {
 	if err != nil {
 		return err
 	}
+	if err := planned(sink, q, v, bound, ts); err != nil {
+		return err
+	}
 	if bound.Plan != nil {
 		err := e.runPlan(ctx, q, bound.Plan, ts.of(bound.Plan.Stream), out)
 		if !errors.Is(err, scan.ErrMemory) || q.emitted {
@@ -58,6 +70,19 @@ func (e *Engine) statement(ctx context.Context, q *task, sink Sink) error {
 	}
 	e.metrics.fallback.Inc()
 	return e.runSQL(ctx, q, bound, ts, out)
+}
+
+// planned tells a sink that wants to know what is about to be read.
+func planned(sink Sink, q *task, v *view, bound *sql.Bound, ts *tables) error {
+	w, ok := sink.(Watcher)
+	if !ok {
+		return nil
+	}
+	p := Planned{Estimate: v.estimate(), Reasons: q.answer.Reasons}
+	if bound.Plan != nil {
+		p.Columns = planColumns(bound.Plan, ts.of(bound.Plan.Stream).schema)
+	}
+	return w.Planned(p)
 }
 
 // keysOf are the streams that a statement names, each once. All metrics of an organization are one stream.
@@ -105,6 +130,7 @@ func (t *task) scanned(s scan.Stats) {
 	t.answer.Stats.ScannedRows += s.ScannedRows
 	t.answer.Stats.ScannedBytes += s.ScannedBytes
 	t.answer.Stats.Segments.Pruned += s.Pruned
+	t.answer.Stopped = t.answer.Stopped || s.Stopped
 }
 
 // planColumns names the output of a plan.

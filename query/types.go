@@ -11,6 +11,7 @@ import (
 
 // Request is one statement of one organization's user.
 type Request struct {
+	ID        string // by which the running query is known in its organization; empty: one is made
 	Org       millstream.OrgID
 	User      string // shown in the running list
 	Language  string // sql
@@ -35,6 +36,20 @@ type Sink interface {
 	Rows(*Rows) error
 }
 
+// Watcher is a Sink that wants to know before the first rows what a statement is about to read.
+type Watcher interface {
+	Sink
+	// Planned is called when the snapshot is open and the statement is known to be good; once more if the query begins anew with a newer snapshot.
+	Planned(Planned) error
+}
+
+// Planned is what is known of an answer before anything was read.
+type Planned struct {
+	Estimate Estimate
+	Columns  []Column // nil if they come with the first rows only
+	Reasons  []string // why rows may be missing
+}
+
 // SegmentStats counts the segments of the snapshot that a query looked at.
 type SegmentStats struct {
 	Total   int `json:"total"`
@@ -57,6 +72,7 @@ type Stats struct {
 type Answer struct {
 	Stats    Stats    `json:"stats"`
 	Partial  bool     `json:"partial"`
+	Stopped  bool     `json:"stopped,omitempty"` // a user ended the query with what it had; Partial then, too
 	Reasons  []string `json:"partial_reasons,omitempty"`
 	Warnings []string `json:"warnings"`
 }
@@ -74,6 +90,24 @@ type EstimateSegments struct {
 	Total  int `json:"total"`
 	Pruned int `json:"pruned"`
 	ToScan int `json:"to_scan"`
+}
+
+// Progress is what a running query has done so far. Segments.Done counts the finished ones of all sources, unflushed runs among them, whether or not they
+// needed reading.
+type Progress struct {
+	Segments  ProgressSegments `json:"segments"`
+	Rows      int64            `json:"rows"`
+	Bytes     int64            `json:"bytes"`
+	Cached    int              `json:"cached"` // segments that were on the local disk
+	Nodes     int              `json:"nodes"`
+	ElapsedMS int64            `json:"elapsed_ms"`
+}
+
+// ProgressSegments counts the sources of a running query.
+type ProgressSegments struct {
+	Done   int64 `json:"done"`
+	Total  int64 `json:"total"`
+	Pruned int64 `json:"pruned"`
 }
 
 // Running is a query that has not ended yet.

@@ -63,9 +63,9 @@ func (r *run) groups(ctx context.Context, emit func(*Rows) error) (Stats, error)
 			}
 		})
 	}
-	err := g.Wait()
+	waited := g.Wait()
 	total := sumStats(stats)
-	if err != nil {
+	if err := halted(ctx, waited, &total); err != nil {
 		return total, err
 	}
 	for _, o := range partials[1:] {

@@ -56,7 +56,7 @@ func (r *run) rows(ctx context.Context, emit func(*Rows) error) (Stats, error) {
 	}
 	slices.SortStableFunc(s.Inputs, s.order)
 	stats, err := s.collect(ctx)
-	if err != nil {
+	if err := halted(ctx, err, &stats); err != nil {
 		return stats, err
 	}
 	s.cut()
@@ -149,6 +149,9 @@ func (s *rowScan) scan(ctx context.Context, i int, stats *Stats) error {
 	defer s.Progress.Sources.Add(1)
 	rng, ok := s.window(s.Inputs[i])
 	if !ok {
+		if s.Inputs[i].Segment {
+			s.Progress.Pruned.Add(1)
+		}
 		return nil
 	}
 	return s.with(ctx, s.Inputs[i], stats, func(src segment.Source) error {
@@ -336,8 +339,9 @@ func (s *rowScan) stream(ctx context.Context, emit func(*Rows) error) (Stats, er
 			})
 		})
 	}
-	err := g.Wait()
-	return sumStats(stats), err
+	waited := g.Wait()
+	total := sumStats(stats)
+	return total, halted(ctx, waited, &total)
 }
 
 // streamer sends chunks one at a time.

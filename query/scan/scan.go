@@ -6,6 +6,7 @@ package scan
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"slices"
 	"sync/atomic"
@@ -49,8 +50,8 @@ const DefaultMemory = 512 << 20
 // BlockRows is the most rows that are emitted at once.
 const BlockRows = 4096
 
-// Progress is what a running request has done so far; it may be read at any time.
-type Progress struct{ Sources, Rows, Bytes atomic.Int64 }
+// Progress is what a running request has done so far; it may be read at any time. Pruned are segments, of those in Sources, that needed no reading.
+type Progress struct{ Sources, Pruned, Rows, Bytes atomic.Int64 }
 
 // Rows is a block of an answer: its columns in output order, all of N values. A column whose SQL type has no place in a millstream.Column, such as HUGEINT,
 // DECIMAL or a list, is a String of its canonical text.
@@ -65,9 +66,11 @@ type Stats struct {
 	ScannedBytes int64
 	Selected     int64 // records that passed the filter, where that was counted
 	Pruned       int   // segments that were opened but whose index showed that no record passes
+	Stopped      bool  // the run ended with ErrStopped, before it had seen every source
 }
 
 // Run executes the plan and emits the answer in blocks of at most BlockRows. A block and its memory belong to the receiver.
+// A context that ends with the cause ErrStopped does not fail the run: it emits what was found until then.
 // A request that would need more than its memory fails with ErrMemory; the same statement may still fit in an engine that spills to disk.
 func Run(ctx context.Context, r Request, emit func(*Rows) error) (Stats, error) {
 	if r.Workers <= 0 {
@@ -108,8 +111,21 @@ func (r *run) with(ctx context.Context, in Input, stats *Stats, f func(segment.S
 	defer release()
 	before := *stats
 	err = f(widen(src, r.types))
-	if in.Segment && stats.ScannedRows == before.ScannedRows && stats.Selected == before.Selected {
+	if in.Segment && err == nil && stats.ScannedRows == before.ScannedRows && stats.Selected == before.Selected {
 		stats.Pruned++
+		r.Progress.Pruned.Add(1)
+	}
+	return err
+}
+
+// ErrStopped is the cause of a context's end that asks for what was found so far instead of an error.
+var ErrStopped = errors.New("the query was stopped")
+
+// halted forgives the error of a run that was stopped.
+func halted(ctx context.Context, err error, stats *Stats) error {
+	if err != nil && errors.Is(context.Cause(ctx), ErrStopped) {
+		stats.Stopped = true
+		return nil
 	}
 	return err
 }
