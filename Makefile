@@ -67,10 +67,27 @@ bench: build ## the figures of BENCHMARKS.md: package benchmarks, then the produ
 	go test -run '^$$' -bench . -benchmem $(PKGS)
 	scripts/bench.sh
 
+UI_MODULES := ui/node_modules/.package-lock.json
+
+$(UI_MODULES): ui/package-lock.json
+	npm ci --prefix ui --ignore-scripts --no-audit --no-fund
+	@touch $@
+
+.PHONY: ui
+ui: $(UI_MODULES) ## build the browser's files into ui/dist, which is committed (needs Node.js)
+	node ui/build.mjs
+
+.PHONY: ui-check
+ui-check: $(UI_MODULES) ## types and units of the browser's code, and that ui/dist is what it builds
+	npm --prefix ui run check
+	npm --prefix ui run unit
+	node ui/build.mjs
+	git diff --exit-code --stat -- ui/dist
+
 .PHONY: browser
-browser: build ## the node's pages in headless Chromium, which is installed if it is missing; part of e2e
+browser: build $(UI_MODULES) ## every page in headless Chromium against a real node; Chromium is installed if it is missing
 	scripts/deps.sh chromium
-	MS_TEST_BINARY=$(BIN)/millstream go test -count=1 -tags browser ./ui/e2e
+	MS_TEST_BINARY=$(BIN)/millstream npm --prefix ui run e2e
 
 .PHONY: e2e
 e2e: build browser $(OTELCOL) $(PROMETHEUS) ## real senders against a real node, also a real Collector and Prometheus (built the first time: 10 CPU minutes); test replays what those two sent

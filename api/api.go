@@ -41,7 +41,8 @@ type API struct {
 	Limiter  limiter // per organization and rate class; nil: no limits
 	Checks   []Check // what readyz asks
 	Limits   decode.Limits
-	Pages    func(http.ResponseWriter, *http.Request) error // answers what no route does, such as the web pages; nil: nothing does
+	Session  func(http.ResponseWriter, *http.Request) (*auth.Principal, error) // of a web page's script; nil without an error: it has none
+	Pages    func(http.ResponseWriter, *http.Request) error                    // answers what no route does, such as the web pages; nil: nothing does
 
 	Log        *slog.Logger
 	Registerer prometheus.Registerer

@@ -158,7 +158,7 @@ func (a *API) guard(rt *route) handler {
 			r = r.WithContext(ctx)
 		}
 		if !rt.policy.public {
-			if err := a.admit(r, c, rt.policy); err != nil {
+			if err := a.admit(w, r, c, rt.policy); err != nil {
 				return err
 			}
 		}
@@ -177,8 +177,8 @@ func (a *API) guard(rt *route) handler {
 }
 
 // admit finds out who asks and whether they may.
-func (a *API) admit(r *http.Request, c *call, p policy) error {
-	principal, err := a.Auth.Authenticate(r.Context(), r.Header.Get("Authorization"), r.Header.Get("X-Org-Id"))
+func (a *API) admit(w http.ResponseWriter, r *http.Request, c *call, p policy) error {
+	principal, err := a.principal(w, r)
 	if err != nil {
 		return err
 	}
@@ -193,6 +193,17 @@ func (a *API) admit(r *http.Request, c *call, p policy) error {
 		return forbidden(principal, p)
 	}
 	return a.withinRate(principal.Org, p.rate)
+}
+
+// principal is whom a request's credential belongs to, or the session of the page whose script made it.
+func (a *API) principal(w http.ResponseWriter, r *http.Request) (*auth.Principal, error) {
+	credential := r.Header.Get("Authorization")
+	if credential == "" && a.Session != nil {
+		if p, err := a.Session(w, r); p != nil || err != nil {
+			return p, err
+		}
+	}
+	return a.Auth.Authenticate(r.Context(), credential, r.Header.Get("X-Org-Id"))
 }
 
 // withinRate counts a request of a rate class against the organization's limit.

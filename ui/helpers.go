@@ -1,7 +1,7 @@
 package ui
 
 import (
-	"net/url"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -11,8 +11,8 @@ import (
 
 // The pages as components.
 
-// Page is the first page.
-func (h Home) Page() templ.Component { return h.page() }
+// Page is the shell of the explorer.
+func (e Explorer) Page() templ.Component { return e.page() }
 
 // Page is the sign-in page.
 func (l Login) Page() templ.Component { return l.page() }
@@ -26,15 +26,9 @@ func (t Token) Page() templ.Component { return t.page() }
 // Page says the one thing.
 func (n Notice) Page() templ.Component { return n.page() }
 
-func homeTitle(h Home) string {
-	if h.Streams == nil {
-		return "Node"
-	}
-	return "Streams"
-}
-
-func orgURL(base, slug string) templ.SafeURL {
-	return templ.SafeURL(base + "/?org=" + url.QueryEscape(slug))
+// percentOf writes a share between 0 and 1 as the width of a bar of 100.
+func percentOf(share float64) string {
+	return strconv.FormatFloat(100*min(1, max(0, share)), 'f', 1, 64)
 }
 
 // initial is the first letter of a name, for its badge.

@@ -38,14 +38,6 @@ func count(n int64) string {
 	return s
 }
 
-// fields is how many fields a stream has; metrics have labels, which are in no schema.
-func fields(s Stream) string {
-	if s.Fields == 0 {
-		return "–"
-	}
-	return count(int64(s.Fields))
-}
-
 // size writes bytes in decimal units with three digits.
 func size(n int64) string {
 	if n < 1000 {

@@ -1,19 +1,145 @@
 // Package ui holds what the browser gets: the pages as templ components, with the values each of them shows, and the embedded assets.
 //
-// It decides nothing and asks nobody: package web fills these values in. Text of any origin may be put in; templ escapes it.
+// It decides nothing and asks nobody: package web fills these values in. Text of any origin may be put in; templ escapes it. The scripts, the style sheet and
+// the icons are in src; build.mjs makes dist of them, which is committed and embedded.
 package ui
 
-import "time"
+import (
+	"context"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
 
-// Frame is what every page shows around its content.
+	"github.com/a-h/templ"
+)
+
+// Frame is what every page shows around its content. Who is signed in and what follows from it is empty on pages for strangers.
 type Frame struct {
 	Base      string // path prefix of every link, such as /millstream
 	Home      string // path of the first page
 	Version   string
-	Email     string // who is signed in; empty: nobody
-	Org       string // slug of the organization he works in
-	FormToken string // of the forms on the page
-	Fresh     bool   // nobody has set the node up yet
+	FormToken string // of the forms on the page and of the requests of its script
+	Theme     string // "light" or "dark"; empty: as the system
+	Density   string // "compact" or "comfortable"; empty: default
+
+	Page   string // path of the page below the organization, or below the base path for pages of no organization; marks the navigation
+	UserID string // who is signed in; empty: nobody
+	Email  string
+	Name   string
+	Org    string   // slug of the organization he works in
+	Orgs   []string // slugs of all he may work in
+	Role   string   // "viewer", "editor", "admin" or "owner"
+	Now    time.Time
+
+	Prefs   json.RawMessage // the reader's preferences, an object
+	Streams []StreamRef     // of the organization, those with the newest data first; at most 500
+	Data    map[string]any  // what the page's script is told besides
+}
+
+// StreamRef names a stream.
+type StreamRef struct {
+	Signal string `json:"signal"`
+	Name   string `json:"name"`
+}
+
+// look is the theme and density as attributes of the document, so that nothing flashes.
+func (f Frame) look() templ.Attributes {
+	a := templ.Attributes{}
+	if f.Theme != "" {
+		a["data-theme"] = f.Theme
+	}
+	if f.Density != "" {
+		a["data-density"] = f.Density
+	}
+	return a
+}
+
+// boot is what the page's script is told; lib/boot.ts has its shape.
+func (f Frame) boot() any {
+	type user struct {
+		ID    string `json:"id"`
+		Email string `json:"email"`
+		Name  string `json:"name"`
+	}
+	data := map[string]any{"orgs": f.Orgs}
+	for k, v := range f.Data {
+		data[k] = v
+	}
+	prefs := f.Prefs
+	if len(prefs) == 0 {
+		prefs = json.RawMessage("{}")
+	}
+	streams := f.Streams
+	if streams == nil {
+		streams = []StreamRef{}
+	}
+	return struct {
+		Base    string          `json:"base"`
+		Org     string          `json:"org"`
+		User    user            `json:"user"`
+		Role    string          `json:"role"`
+		CSRF    string          `json:"csrf"`
+		Now     time.Time       `json:"now"`
+		Version string          `json:"version"`
+		Page    string          `json:"page"`
+		Prefs   json.RawMessage `json:"prefs"`
+		Streams []StreamRef     `json:"streams"`
+		Data    map[string]any  `json:"data"`
+	}{f.Base, f.Org, user{f.UserID, f.Email, f.Name}, f.Role, f.FormToken, f.Now.UTC(), f.Version, f.Page, prefs, streams, data}
+}
+
+// OrgPath is the path of a page of the organization.
+func (f Frame) OrgPath(page string) string {
+	return f.Base + "/" + url.PathEscape(f.Org) + "/" + page
+}
+
+// may says whether the reader has at least a role. The server decides on every request; the pages only leave out what cannot work.
+func (f Frame) may(role string) bool {
+	ranks := []string{"viewer", "editor", "admin", "owner"}
+	return slices.Index(ranks, f.Role) >= slices.Index(ranks, role)
+}
+
+// navGroup is a part of the navigation; the one without a name is at the bottom.
+type navGroup struct {
+	Name  string
+	Links []navLink
+}
+
+type navLink struct{ Page, Label, Icon, Path string }
+
+// navigation lists the pages that the reader may open.
+func (f Frame) navigation() []navGroup {
+	org := func(page, label, icon string) navLink { return navLink{page, label, icon, f.OrgPath(page)} }
+	node := func(page, label, icon string) navLink { return navLink{page, label, icon, f.Base + "/" + page} }
+	admin := []navLink{node("settings", "Settings", "settings")}
+	if f.may("admin") {
+		admin = slices.Insert(admin, 0, org("access", "Access", "users"))
+	}
+	data := []navLink{org("streams", "Streams", "layers")}
+	if f.may("editor") {
+		data = append(data, org("send", "Send data", "plug"))
+	}
+	return []navGroup{
+		{"Explore", []navLink{org("logs", "Logs", "scroll-text"), org("metrics", "Metrics", "chart-line"), org("traces", "Traces", "waypoints"), org("dashboards", "Dashboards", "layout-dashboard")}},
+		{"Data", data},
+		{"Administration", admin},
+		{"", []navLink{node("cluster/status", "System status", "activity")}},
+	}
+}
+
+type baseKey struct{}
+
+// WithBase tells the components of a page below which path the assets are.
+func WithBase(ctx context.Context, base string) context.Context {
+	refresh()
+	return context.WithValue(ctx, baseKey{}, base)
+}
+
+func iconBase(ctx context.Context) string {
+	base, _ := ctx.Value(baseKey{}).(string)
+	return base
 }
 
 // Check is one thing that must work for the node to be ready.
@@ -21,47 +147,6 @@ type Check struct {
 	Name    string
 	OK      bool
 	Message string // why not
-}
-
-// Home is the first page.
-type Home struct {
-	Frame
-	Node    string // its id; empty for strangers
-	Roles   []string
-	Started time.Time
-	Now     time.Time
-	Checks  []Check
-	Targets Targets
-	Streams *Streams // nil: nobody is signed in
-	Orgs    []string // slugs of the reader's other organizations
-	Scopes  []string // what a token of the reader's can carry
-}
-
-// Ready says whether every check is good.
-func (h *Home) Ready() bool {
-	for _, c := range h.Checks {
-		if !c.OK {
-			return false
-		}
-	}
-	return true
-}
-
-// Streams is the panel of an organization's streams.
-type Streams struct {
-	Rows    []Stream // at most as many as the page shows
-	Total   int      // how many there are
-	Count   int64    // rows of all of them
-	Bytes   int64
-	Problem string // why there is no list
-}
-
-// Stream is a line of that panel.
-type Stream struct {
-	Signal, Name          string
-	Rows, Bytes, Segments int64
-	Fields                int
-	Newest                time.Time // zero: nothing is published
 }
 
 // Problem is what is wrong with a form that was sent.
@@ -74,10 +159,19 @@ type Problem struct {
 // has says whether a field is at fault.
 func (p *Problem) has(field string) bool { return p != nil && p.Field == field }
 
+// Explorer is a page whose content its script builds.
+type Explorer struct {
+	Frame
+	Title  string
+	Script string // logical name, such as logs.js
+}
+
 // Login is the sign-in page.
 type Login struct {
 	Frame
 	Email   string // as typed
+	Next    string // path below the base path to go to afterwards; empty: the first page
+	Ended   bool   // a session ended
 	Problem *Problem
 	Refused string // why no password may be typed here; empty: it may
 }
@@ -102,18 +196,20 @@ type Token struct {
 }
 
 // has says whether the token carries a scope.
-func (t *Token) has(scope string) bool {
-	for _, s := range t.Scopes {
-		if s == scope {
-			return true
-		}
-	}
-	return false
-}
+func (t *Token) has(scope string) bool { return slices.Contains(t.Scopes, scope) }
 
 // Notice is a page that says one thing, such as that there is no such page.
 type Notice struct {
 	Frame
 	Heading, Text, Hint string
 	Request             string // id that finds the request in the node's log
+}
+
+// NextPath is a path of ours to go to after signing in, or "" if what was asked for is none: an absolute or foreign address is never followed.
+func NextPath(path string) string {
+	u, err := url.Parse(path)
+	if err != nil || u.IsAbs() || u.Host != "" || u.User != nil || !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsAny(path, "\\\r\n\t") {
+		return ""
+	}
+	return path
 }

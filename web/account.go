@@ -1,10 +1,13 @@
 package web
 
 import (
+	"cmp"
+	"encoding/json"
 	"net/http"
 
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/internal/auth"
+	"github.com/millstream/millstream/internal/status"
 	"github.com/millstream/millstream/ui"
 )
 
@@ -13,17 +16,19 @@ func (p *Pages) loginForm(w http.ResponseWriter, r *http.Request) error {
 	if err != nil && millstream.KindOf(err) != millstream.Unavailable {
 		return err
 	}
+	next := ui.NextPath(r.URL.Query().Get("next"))
 	if who != nil {
-		return p.redirect(w, "/")
+		return p.redirect(w, cmp.Or(next, "/"))
 	}
 	if p.fresh(r.Context()) {
 		return p.redirect(w, "/setup")
 	}
-	return p.showLogin(w, r, http.StatusOK, ui.Login{})
+	return p.showLogin(w, r, http.StatusOK, ui.Login{Next: next, Ended: r.URL.Query().Get("ended") == "1"})
 }
 
 func (p *Pages) showLogin(w http.ResponseWriter, r *http.Request, code int, page ui.Login) error {
 	page.Frame, page.Refused = p.frame(nil, ""), p.refusal(r)
+	page.Theme, page.Density = look(r)
 	if page.Refused == "" {
 		page.FormToken = p.formToken(w, r)
 	}
@@ -35,16 +40,39 @@ func (p *Pages) login(w http.ResponseWriter, r *http.Request) error {
 		return p.showLogin(w, r, http.StatusForbidden, ui.Login{})
 	}
 	err := p.form(w, r)
-	email := r.PostForm.Get("email")
+	email, next := r.PostForm.Get("email"), ui.NextPath(r.PostForm.Get("next"))
+	var g auth.Grant
 	if err == nil {
-		var g auth.Grant
 		if g, err = p.Auth.Login(r.Context(), email, r.PostForm.Get("password"), "", p.origin(r), p.entry(w, r, nil, "session.create")); err == nil {
 			p.begin(w, r, g)
-			return p.redirect(w, "/")
 		}
 	}
+	switch {
+	case r.Header.Get("Accept") == "application/json": // a page whose session ended and that stays open
+		return p.loginReply(w, r, g, err)
+	case err == nil:
+		return p.redirect(w, cmp.Or(next, "/"))
+	}
 	code, problem := p.problem(w, r, err, "")
-	return p.showLogin(w, r, code, ui.Login{Email: email, Problem: problem})
+	return p.showLogin(w, r, code, ui.Login{Email: email, Next: next, Problem: problem})
+}
+
+// loginReply answers a script that signs in: who it is, for it must be the same reader, and the token for its next requests.
+func (p *Pages) loginReply(w http.ResponseWriter, r *http.Request, g auth.Grant, err error) error {
+	code, body := http.StatusOK, any(map[string]string{"user": g.User.ID, "csrf": p.formToken(w, r)})
+	if err != nil {
+		var problem *ui.Problem
+		code, problem = p.problem(w, r, err, "")
+		body = map[string]any{"error": map[string]string{"code": status.Code(millstream.KindOf(err)), "message": problem.Text, "hint": problem.Hint}}
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_, err = w.Write(text)
+	return gone(err)
 }
 
 func (p *Pages) logout(w http.ResponseWriter, r *http.Request) error {
@@ -74,6 +102,7 @@ func (p *Pages) setupForm(w http.ResponseWriter, r *http.Request) error {
 
 func (p *Pages) showSetup(w http.ResponseWriter, r *http.Request, code int, page ui.Setup) error {
 	page.Frame, page.Refused = p.frame(nil, ""), p.refusal(r)
+	page.Theme, page.Density = look(r)
 	if page.Refused == "" {
 		page.FormToken = p.formToken(w, r)
 	}
@@ -120,4 +149,19 @@ func faulty(err error, typed ui.Setup, password string) string {
 		return "organization"
 	}
 	return "email"
+}
+
+// showToken makes a token and shows it this once. The reader is told what went wrong instead when it could not be made.
+func (p *Pages) showToken(w http.ResponseWriter, r *http.Request, who *auth.Principal, n auth.NewToken, first bool) error {
+	page := ui.Token{Frame: p.frame(who, who.Slug), First: first, Name: n.Name, Scopes: n.Scopes.Names()}
+	page.Theme, page.Density = look(r)
+	code := http.StatusCreated
+	text, t, err := p.Auth.CreateToken(r.Context(), who, n, p.entry(w, r, who, "token.create"))
+	if err != nil {
+		code, page.Problem = p.problem(w, r, err, "")
+		page.Problem.Hint = "you are signed in; make a token on the page Access"
+		return p.render(w, r, code, page.Page())
+	}
+	page.Token, page.Name, page.Targets = text, t.Name, p.targets(r, text)
+	return p.render(w, r, code, page.Page())
 }

@@ -39,12 +39,17 @@ func (p *Pages) form(w http.ResponseWriter, r *http.Request) error {
 		}
 		return millstream.Wrap(millstream.Invalid, err, "the form cannot be read")
 	}
-	secret := p.cookie(r, formCookie)
-	sent, err := base64.RawURLEncoding.DecodeString(r.PostForm.Get("form_token"))
-	if err != nil || !wellFormed(secret) || len(sent) != nonceSize+sha256.Size || !hmac.Equal(sent[nonceSize:], formMAC(secret, sent[:nonceSize])) {
+	if !p.validToken(r, r.PostForm.Get("form_token")) {
 		return &millstream.Error{Kind: millstream.Forbidden, Msg: "the form was not opened in this browser, or too long ago", Hint: "send it again; cookies must be allowed"}
 	}
 	return nil
+}
+
+// validToken says whether a token is one of formToken for this browser.
+func (p *Pages) validToken(r *http.Request, token string) bool {
+	secret := p.cookie(r, formCookie)
+	sent, err := base64.RawURLEncoding.DecodeString(token)
+	return err == nil && wellFormed(secret) && len(sent) == nonceSize+sha256.Size && hmac.Equal(sent[nonceSize:], formMAC(secret, sent[:nonceSize]))
 }
 
 func formMAC(secret string, nonce []byte) []byte {

@@ -4,10 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"log/slog"
-	"maps"
 	"net/http"
-	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -33,7 +30,7 @@ func (p *Pages) render(w http.ResponseWriter, r *http.Request, code int, page te
 	h.Set("X-Content-Type-Options", "nosniff")
 	// Not no-referrer: then browsers would send the forms with "Origin: null".
 	h.Set("Referrer-Policy", "same-origin")
-	h.Set("Permissions-Policy", "camera=(), microphone=(), geolocation=()")
+	h.Set("Permissions-Policy", "camera=(), microphone=(), geolocation=(), clipboard-write=(self)")
 	if p.mayTakeCookies(r) {
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	}
@@ -55,7 +52,9 @@ func (p *Pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 		code = http.StatusMethodNotAllowed
 		w.Header().Set("Allow", method.allowed)
 	}
-	n := ui.Notice{Frame: p.frame(nil, ""), Heading: heading(code), Text: millstream.Message(err), Hint: hint(err)}
+	frame := p.frame(nil, "")
+	frame.Theme, frame.Density = look(r)
+	n := ui.Notice{Frame: frame, Heading: heading(code), Text: millstream.Message(err), Hint: hint(err)}
 	if code >= http.StatusInternalServerError {
 		n.Request = w.Header().Get("X-Request-Id")
 	}
@@ -126,10 +125,7 @@ func heading(code int) string {
 
 // frame is what the page shows around its content. org is the organization that the request named, to keep working in.
 func (p *Pages) frame(who *auth.Principal, org string) ui.Frame {
-	f := ui.Frame{Base: p.BasePath, Home: p.BasePath + "/", Version: p.Version}
-	if org != "" {
-		f.Home += "?org=" + url.QueryEscape(org)
-	}
+	f := ui.Frame{Base: p.BasePath, Home: p.BasePath + "/", Version: p.Version, Org: org}
 	if who != nil {
 		f.Email, f.Org = who.Email, who.Slug
 	}
@@ -148,9 +144,7 @@ type methodError struct{ allowed string }
 
 func (e *methodError) Error() string { return "allowed are " + e.allowed }
 
-func notAllowed(methods map[string]handler) handler {
-	return func(_ http.ResponseWriter, r *http.Request) error {
-		cause := &methodError{allowed: strings.Join(slices.Sorted(maps.Keys(methods)), ", ")}
-		return millstream.Wrap(millstream.Invalid, cause, "this page does not take %s", r.Method)
-	}
+func (p *Pages) notAllowed(_ http.ResponseWriter, r *http.Request) error {
+	cause := &methodError{allowed: strings.Join(p.methods(strings.TrimPrefix(r.URL.Path, p.BasePath)), ", ")}
+	return millstream.Wrap(millstream.Invalid, cause, "this page does not take %s", r.Method)
 }

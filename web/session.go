@@ -82,6 +82,23 @@ func (p *Pages) who(w http.ResponseWriter, r *http.Request, org string) (*auth.P
 	return who, nil
 }
 
+// Session is the principal of a request of a page's script, which has the reader's cookie in place of a credential; nil: it has none. A request that changes
+// something must come from a page of ours and carry its token, since browsers send cookies along with what other sites make them ask for.
+func (p *Pages) Session(w http.ResponseWriter, r *http.Request) (*auth.Principal, error) {
+	if p.cookie(r, sessionCookie) == "" {
+		return nil, nil
+	}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		err := p.origins.Check(r)
+		if err != nil || !p.validToken(r, r.Header.Get("X-CSRF-Token")) {
+			return nil, &millstream.Error{Kind: millstream.Forbidden, Msg: "the request does not come from a page of this node that is still good", Hint: "reload the page", Err: err}
+		}
+	} else if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
+		return nil, &millstream.Error{Kind: millstream.Forbidden, Msg: "the request comes from another site", Hint: "use an API token there"}
+	}
+	return p.who(w, r, r.Header.Get("X-Org-Id"))
+}
+
 func (p *Pages) origin(r *http.Request) auth.Origin {
 	return auth.Origin{Addr: p.trusted.Client(r), Agent: r.UserAgent()}
 }

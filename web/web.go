@@ -1,7 +1,7 @@
-// Package web is the server-rendered pages: what a node is and how to send to it, the first run, and signing in and out.
+// Package web is the handlers of the pages: the first run, signing in and out, the shells of the explorers, and what is rendered on the server.
 //
 // The pages answer what no route of the API does, inside the API's frame (request id, log, metrics, compression, panics). A handler reads, calls once and
-// renders; an error becomes a page in one place, by the same table as the API's. Pages work without script and refer to nothing foreign.
+// renders; an error becomes a page in one place, by the same table as the API's. The script of a page asks the API with the page's session; see Session.
 package web
 
 import (
@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/go-chi/chi/v5"
 
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/internal/auth"
@@ -54,8 +56,8 @@ type catalog interface {
 type Pages struct {
 	Config
 	log      *slog.Logger
-	routes   map[string]map[string]handler // path below the base path, method
-	external *url.URL                      // nil: not configured
+	routes   *chi.Mux // paths below the base path
+	external *url.URL // nil: not configured
 	trusted  proxy.Trusted
 	policy   string // Content-Security-Policy
 	origins  *http.CrossOriginProtection
@@ -83,15 +85,49 @@ func New(c Config) (*Pages, error) {
 		}
 		p.external = u
 	}
-	p.routes = map[string]map[string]handler{
-		"":        {"GET": p.toHome}, // the base path itself
-		"/":       {"GET": p.home},
-		"/setup":  {"GET": p.setupForm, "POST": p.setup},
-		"/login":  {"GET": p.loginForm, "POST": p.login},
-		"/logout": {"POST": p.logout},
-		"/tokens": {"POST": p.newToken},
-	}
+	p.routes = p.mux()
 	return p, nil
+}
+
+// mux is the table of the pages. Those of an organization are below its slug.
+func (p *Pages) mux() *chi.Mux {
+	m := chi.NewRouter()
+	add := func(method, pattern string, h handler) { m.Method(method, pattern, p.respond(h)) }
+	add("GET", "/", p.signedIn("", p.home))
+	add("GET", "/setup", p.setupForm)
+	add("POST", "/setup", p.setup)
+	add("GET", "/login", p.loginForm)
+	add("POST", "/login", p.login)
+	add("POST", "/logout", p.logout)
+	add("GET", "/{org}", p.orgHome)
+	for _, e := range []struct{ path, page, title, script string }{
+		{"logs", "logs", "Logs", "logs.js"},
+		{"metrics", "metrics", "Metrics", "metrics.js"},
+		{"traces", "traces", "Traces", "traces.js"},
+		{"traces/{id}", "traces", "Trace", "trace.js"},
+		{"services", "traces", "Services", "services.js"},
+		{"dashboards", "dashboards", "Dashboards", "dashboards.js"},
+		{"dashboards/{id}", "dashboards", "Dashboard", "dashboard.js"},
+	} {
+		add("GET", "/{org}/"+e.path, p.signedIn(e.page, p.explorer(e.title, e.script)))
+	}
+	m.MethodNotAllowed(p.respond(p.notAllowed))
+	return m
+}
+
+// respond turns a handler's error into a page.
+func (p *Pages) respond(h handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		err := p.origins.Check(r)
+		if err != nil {
+			err = &millstream.Error{Kind: millstream.Forbidden, Msg: "the form came from another site", Hint: "open the page here and send it again; behind a proxy, set [http].external_url", Err: err}
+		} else {
+			err = h(w, r)
+		}
+		if err != nil {
+			p.fail(w, r, err)
+		}
+	}
 }
 
 // Handle answers a request that is not the API's. An error that it returns is one for programs, to be answered as the API answers them.
@@ -100,8 +136,11 @@ func (p *Pages) Handle(w http.ResponseWriter, r *http.Request) error {
 	if name, found := strings.CutPrefix(path, ui.AssetRoot); ok && found {
 		return asset(w, r, name)
 	}
-	methods := p.routes[path]
-	if !ok || methods == nil {
+	r = r.WithContext(ui.WithBase(r.Context(), p.BasePath))
+	if ok && path == "" {
+		return p.toHome(w, r)
+	}
+	if !ok || len(p.methods(path)) == 0 {
 		err := millstream.Errorf(millstream.NotFound, "there is nothing at this path")
 		if !forReaders(r, path) {
 			return err
@@ -109,23 +148,23 @@ func (p *Pages) Handle(w http.ResponseWriter, r *http.Request) error {
 		p.fail(w, r, err)
 		return nil
 	}
-	method := r.Method
-	if method == http.MethodHead {
-		method = http.MethodGet
+	ctx := chi.NewRouteContext()
+	ctx.RoutePath, ctx.RouteMethod = path, r.Method
+	if r.Method == http.MethodHead {
+		ctx.RouteMethod = http.MethodGet
 	}
-	h := methods[method]
-	if h == nil {
-		h = notAllowed(methods)
-	}
-	if err := p.origins.Check(r); err != nil {
-		h = func(http.ResponseWriter, *http.Request) error {
-			return &millstream.Error{Kind: millstream.Forbidden, Msg: "the form came from another site", Hint: "open the page here and send it again; behind a proxy, set [http].external_url", Err: err}
+	p.routes.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), chi.RouteCtxKey, ctx)))
+	return nil
+}
+
+// methods are those that a path takes; none: there is no such page.
+func (p *Pages) methods(path string) (list []string) {
+	for _, m := range []string{"DELETE", "GET", "PATCH", "POST", "PUT"} {
+		if p.routes.Match(chi.NewRouteContext(), m, path) {
+			list = append(list, m)
 		}
 	}
-	if err := h(w, r); err != nil {
-		p.fail(w, r, err)
-	}
-	return nil
+	return list
 }
 
 // forReaders says whether a request for a page that does not exist is a person's. Below the API's roots nobody gets HTML.
@@ -143,10 +182,16 @@ func asset(w http.ResponseWriter, r *http.Request, name string) error {
 		return millstream.Errorf(millstream.NotFound, "there is no such file")
 	}
 	h := w.Header()
+	body := a.Body
 	h.Set("Content-Type", a.Type)
-	h.Set("Content-Length", strconv.Itoa(len(a.Body)))
 	h.Set("Cache-Control", "public, max-age=31536000, immutable")
-	_, err := w.Write(a.Body)
+	h.Set("Vary", "Accept-Encoding")
+	if a.Gzip != nil && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		body = a.Gzip
+		h.Set("Content-Encoding", "gzip")
+	}
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	_, err := w.Write(body)
 	return gone(err)
 }
 
@@ -161,7 +206,7 @@ func policy(ancestors []string) (string, error) {
 	if len(ancestors) > 0 {
 		frames = strings.Join(ancestors, " ")
 	}
-	return "default-src 'self'; script-src 'self'; style-src 'self'; object-src 'none'; base-uri 'none'; frame-ancestors " + frames + "; form-action 'self'", nil
+	return "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; worker-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors " + frames, nil
 }
 
 // gone marks a failed write as what it is: the client went away.

@@ -258,13 +258,18 @@ func (p *parts) newAPI() error {
 	if err != nil {
 		return err
 	}
-	p.api.Pages = pages.Handle
+	p.api.Pages, p.api.Session = pages.Handle, pages.Session
 	p.handler, err = p.api.Handler()
 	return err
 }
 
 func (p *parts) newPages(proxies []netip.Prefix) (*web.Pages, error) {
 	c := p.cfg
+	if c.Dev.Assets != "" {
+		if err := ui.UseDir(c.Dev.Assets); err != nil {
+			return nil, err
+		}
+	}
 	return web.New(web.Config{
 		Auth: p.auth, Catalog: p.store, Checks: p.checks, Log: p.log, Now: time.Now,
 		Node: c.Node.ID, Roles: c.Node.Roles, Version: version, Started: p.began, GRPC: c.OTLP.Listen,

@@ -243,7 +243,15 @@ func CheckSlug(slug string) error {
 	if !slugForm.MatchString(slug) {
 		return millstream.Errorf(millstream.Invalid, "%q is not a slug: use 1 to 128 letters, digits, '_', '.' and '-', not beginning with '.'", cut(slug, 128))
 	}
+	if reserved[strings.ToLower(slug)] {
+		return millstream.Errorf(millstream.Invalid, "%q cannot be an organization's slug: the web pages use it as a path", slug)
+	}
 	return nil
+}
+
+// reserved are the first elements of paths that are not an organization's.
+var reserved = map[string]bool{
+	"api": true, "v1": true, "assets": true, "cluster": true, "dev": true, "invite": true, "login": true, "logout": true, "metrics": true, "settings": true, "setup": true, "tokens": true,
 }
 
 func checkName(what, text string) (string, error) {

@@ -27,6 +27,7 @@ type Config struct {
 	Auth        Auth        `toml:"auth"`
 	Cipher      Cipher      `toml:"cipher"`
 	Telemetry   Telemetry   `toml:"telemetry"`
+	Dev         Dev         `toml:"dev"`
 }
 
 // The sections, in the order of the reference page.
@@ -126,6 +127,10 @@ type (
 		SelfCollect bool   `toml:"self_collect" doc:"write the node's own logs and metrics to the reserved _millstream streams"`
 		LogLevel    string `toml:"log_level" doc:"debug, info, warn or error"`
 		LogFormat   string `toml:"log_format" doc:"text or json"`
+	}
+	// Dev is for work on the product itself.
+	Dev struct {
+		Assets string `toml:"assets" doc:"serve the web pages' assets from this directory, as make ui builds it, instead of the embedded ones"`
 	}
 )
 

@@ -1,0 +1,78 @@
+// Builds the browser's files into dist/ (or the directory given by --out): scripts by esbuild, one style sheet, the icon sprite and the fonts, each with a
+// hash of its content in its name, and manifest.json, which maps logical names to what the server embeds.
+import { build } from "esbuild";
+import { createHash } from "node:crypto";
+import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const root = dirname(fileURLToPath(import.meta.url));
+const at = process.argv.indexOf("--out");
+const out = at > 0 ? process.argv[at + 1] : join(root, "dist");
+const src = (...p) => join(root, "src", ...p);
+
+const options = {
+  bundle: true, format: "esm", splitting: true, minify: true, metafile: true, legalComments: "none", charset: "utf8",
+  target: ["es2022", "chrome111", "firefox113", "safari16.4"], outdir: out, absWorkingDir: root, logLevel: "warning",
+  entryNames: "[name].[hash]", chunkNames: "c.[hash]", assetNames: "[name].[hash]", loader: { ".woff2": "file", ".svg": "file" },
+};
+
+rmSync(out, { recursive: true, force: true });
+mkdirSync(out, { recursive: true });
+const manifest = {};
+
+// The icons: one sprite of the lucide symbols that src/icons.txt names.
+const names = readFileSync(src("icons.txt"), "utf8").split(/\s+/).filter(Boolean).sort();
+const symbols = names.map((name) => {
+  const svg = readFileSync(join(root, "node_modules/lucide-static/icons", name + ".svg"), "utf8");
+  const inner = svg.slice(svg.indexOf(">", svg.indexOf("<svg")) + 1, svg.lastIndexOf("</svg>")).replace(/\s+/g, " ").trim();
+  return `<symbol id="${name}" viewBox="0 0 24 24">${inner}</symbol>`;
+});
+emit("icons.svg", `<svg xmlns="http://www.w3.org/2000/svg">${symbols.join("")}</svg>`);
+emit("favicon.svg", readFileSync(src("favicon.svg"), "utf8"));
+writeFileSync(join(out, "icons.json"), JSON.stringify(names));
+
+// The scripts, one entry a page, and the style sheet. A page's script is its entry and the chunks that it always needs; those are named in the manifest so
+// that the page can ask for all at once.
+const pages = readdirSync(src("pages")).filter((f) => f.endsWith(".ts")).sort().map((f) => src("pages", f));
+const result = await build({ ...options, entryPoints: pages, define: { ICONS: JSON.stringify(manifest["icons.svg"].file) } });
+const css = await build({ ...options, splitting: false, entryPoints: [src("css", "app.css")] });
+for (const [file, o] of Object.entries({ ...result.metafile.outputs, ...css.metafile.outputs })) {
+  if (!o.entryPoint && !/\.woff2$/.test(file)) continue;
+  const name = o.entryPoint ? basename(o.entryPoint).replace(/\.ts$/, ".js") : basename(file).replace(/\.[A-Z0-9]{8}\.woff2$/, ".woff2");
+  const imports = o.imports.filter((i) => i.kind === "import-statement" && !i.external).map((i) => basename(i.path)).sort();
+  if (o.entryPoint?.includes("/pages/") || o.entryPoint?.includes("/css/") || !o.entryPoint) manifest[name] = { file: basename(file), ...(imports.length ? { imports } : {}) };
+}
+for (const entry of Object.values(manifest)) if (entry.imports) entry.imports = closure(entry.imports, result.metafile.outputs);
+
+writeFileSync(join(out, "manifest.json"), JSON.stringify(Object.fromEntries(Object.entries(manifest).sort()), null, 1) + "\n");
+writeFileSync(join(out, "THIRD_PARTY.txt"), notices());
+
+function emit(name, text) {
+  const hash = createHash("sha256").update(text).digest("hex").slice(0, 8).toUpperCase();
+  const file = name.replace(/(\.[a-z]+)$/, `.${hash}$1`);
+  writeFileSync(join(out, file), text);
+  manifest[name] = { file };
+}
+
+// closure is all chunks that are loaded with the given ones.
+function closure(first, outputs) {
+  const byName = Object.fromEntries(Object.entries(outputs).map(([f, o]) => [basename(f), o]));
+  const all = new Set(first);
+  for (const f of all) for (const i of byName[f]?.imports ?? []) if (i.kind === "import-statement") all.add(basename(i.path));
+  return [...all].sort();
+}
+
+// notices are the licences of what the files contain.
+function notices() {
+  const packages = ["htmx.org", "uplot", "@codemirror/state", "@codemirror/view", "@codemirror/commands", "@codemirror/autocomplete", "@codemirror/language", "@codemirror/lang-sql",
+    "@lezer/common", "@lezer/highlight", "@lezer/lr", "@marijn/find-cluster-break", "@prometheus-io/codemirror-promql", "@prometheus-io/lezer-promql", "crelt", "style-mod", "w3c-keyname", "lru-cache",
+    "lucide-static", "@fontsource-variable/inter", "@fontsource-variable/jetbrains-mono"];
+  return packages.sort().map((p) => {
+    const dir = join(root, "node_modules", p);
+    const { version, license } = JSON.parse(readFileSync(join(dir, "package.json"), "utf8"));
+    const file = readdirSync(dir).find((f) => /^licen[cs]e/i.test(f));
+    const text = file ? readFileSync(join(dir, file), "utf8").trim() : "";
+    return `${p} ${version} (${license})\n\n${text}\n`;
+  }).join("\n" + "-".repeat(80) + "\n\n");
+}

@@ -1,0 +1,1 @@
+function n(){}export{n as open};

@@ -1,0 +1,1 @@
+import"./c.J35JHQDT.js";

@@ -1,0 +1,2 @@
+// The command palette.
+export function open() {}

@@ -1,0 +1,102 @@
+// What floats above the page: dialogs, menus, toasts. Escape closes the topmost and gives the focus back.
+import { button, h, icon } from "./dom.ts";
+import { announce } from "./a11y.ts";
+
+/** Opens a modal dialog; the promise ends when it is closed. `close` is given to the content. */
+export function dialog(title: string, content: (close: (value?: unknown) => void) => Node | Node[], o: { wide?: boolean; cls?: string } = {}): Promise<unknown> {
+  const back = document.activeElement as HTMLElement | null;
+  return new Promise((done) => {
+    let value: unknown;
+    const d = h("dialog", { class: `${o.cls ?? ""} ${o.wide ? "wide" : ""}`.trim() || null, "aria-labelledby": "dlg-h" });
+    const close = (v?: unknown) => { value = v; d.close(); };
+    d.append(h("div", { class: "body" }, h("h2", { id: "dlg-h" }, title), content(close)));
+    d.addEventListener("click", (e) => { if (e.target === d) close(); });
+    d.addEventListener("close", () => { d.remove(); back?.focus(); done(value); });
+    document.body.append(d);
+    d.showModal();
+    d.querySelector<HTMLElement>("[autofocus]")?.focus();
+  });
+}
+
+/** Asks before something that cannot be taken back. With a name, the reader must type it. */
+export const confirm = (title: string, text: string, o: { action: string; danger?: boolean; type?: string } = { action: "Continue" }) =>
+  dialog(title, (close) => {
+    const go = button({ text: o.action, cls: o.danger ? "danger" : "primary", on: () => close(true), disabled: o.type !== undefined });
+    const input = o.type !== undefined && h("input", { class: "in", id: "dlg-name", autocomplete: "off", autofocus: true, oninput: (e: Event) => { go.disabled = (e.target as HTMLInputElement).value !== o.type; } });
+    return [h("p", { class: "t2" }, text), input ? h("div", { class: "field" }, h("label", { for: "dlg-name" }, "Type ", h("code", null, o.type), " to confirm"), input) : h("span", { hidden: true }), h("div", { class: "acts" }, button({ text: "Cancel", on: () => close() }), go)];
+  }).then(Boolean);
+
+export interface MenuItem { text: string; icon?: string; kbd?: string; end?: string; checked?: boolean; danger?: boolean; on?: () => void; href?: string; heading?: boolean; rule?: boolean }
+
+let openMenu: { el: HTMLElement; close: (focus?: boolean) => void } | undefined;
+
+/** Opens a menu below an element. */
+export function menu(anchor: HTMLElement, items: MenuItem[], o: { label?: string } = {}) {
+  const again = openMenu && anchor.getAttribute("aria-expanded") === "true";
+  openMenu?.close(false);
+  if (again) return;
+  const nodes = items.map((it) => {
+    if (it.rule) return h("hr", { role: "separator" });
+    if (it.heading) return h("p", { class: "mh", role: "presentation" }, it.text);
+    const role = it.checked === undefined ? "menuitem" : "menuitemradio";
+    const inner = [it.checked !== undefined ? icon(it.checked ? "check" : "minus", it.checked ? "s" : "s off") : it.icon && icon(it.icon, "s"), h("span", { class: "ell" }, it.text), it.kbd && h("kbd", null, it.kbd), it.end && h("span", { class: "end muted" }, it.end)];
+    const attrs = { role, tabindex: "-1", "aria-checked": it.checked === undefined ? undefined : String(it.checked), class: it.danger ? "danger" : null };
+    return it.href ? h("a", { ...attrs, href: it.href }, inner) : h("button", { ...attrs, type: "button", onclick: () => { close(); it.on?.(); } }, inner);
+  });
+  const el = h("div", { class: "menu", role: "menu", "aria-label": o.label ?? anchor.getAttribute("aria-label") ?? "Menu" }, nodes);
+  const focusable = () => [...el.querySelectorAll<HTMLElement>("[role^=menuitem]")];
+  const onKey = (e: KeyboardEvent) => {
+    const list = focusable(), at = list.indexOf(document.activeElement as HTMLElement);
+    const to = { ArrowDown: (at + 1) % list.length, ArrowUp: (at - 1 + list.length) % list.length, Home: 0, End: list.length - 1 }[e.key];
+    if (to !== undefined) list[to]?.focus();
+    else if (e.key === "Escape" || e.key === "Tab") close();
+    else if (e.key.length === 1 && /\S/.test(e.key)) list.find((x, i) => i > at && x.textContent?.trim().toLowerCase().startsWith(e.key.toLowerCase()))?.focus();
+    else return;
+    e.preventDefault();
+    e.stopPropagation();
+  };
+  const outside = (e: Event) => { if (!el.contains(e.target as Node) && !anchor.contains(e.target as Node)) close(false); };
+  const close = (focus = true) => {
+    el.remove();
+    removeEventListener("pointerdown", outside, true);
+    anchor.setAttribute("aria-expanded", "false");
+    openMenu = undefined;
+    if (focus) anchor.focus();
+  };
+  el.addEventListener("keydown", onKey);
+  addEventListener("pointerdown", outside, true);
+  (anchor.closest("dialog") ?? document.body).append(el);
+  place(el, anchor);
+  anchor.setAttribute("aria-expanded", "true");
+  openMenu = { el, close };
+  (el.querySelector<HTMLElement>("[aria-checked=true]") ?? focusable()[0])?.focus();
+}
+
+/** Puts a floating element below its anchor, or above it, inside the window. */
+export function place(el: HTMLElement, anchor: Element) {
+  const a = anchor.getBoundingClientRect(), r = el.getBoundingClientRect();
+  const below = a.bottom + 4 + r.height <= innerHeight || a.top < r.height + 4;
+  el.style.left = `${Math.max(8, Math.min(a.left, innerWidth - r.width - 8))}px`;
+  el.style.top = `${below ? Math.min(a.bottom + 4, Math.max(8, innerHeight - r.height - 8)) : a.top - r.height - 4}px`;
+}
+
+/** A short message in the corner; errors stay until they are closed. */
+export function toast(text: string, o: { error?: boolean; action?: { text: string; on: () => void } } = {}) {
+  let box = document.querySelector<HTMLElement>(".toasts");
+  if (!box) document.body.append((box = h("div", { class: "toasts" })));
+  const end = () => t.remove();
+  const t = h("div", { class: `toast ${o.error ? "error" : ""}`.trim(), role: o.error ? "alert" : null }, icon(o.error ? "circle-alert" : "circle-check", "s"), h("span", null, text),
+    o.action && button({ text: o.action.text, cls: "sm", on: () => { end(); o.action!.on(); } }), button({ icon: "x", label: "Close the message", cls: "ghost icon sm", on: end }));
+  box.append(t);
+  if (!o.error) { announce(text); setTimeout(end, o.action ? 9000 : 4500); }
+}
+
+/** Puts text on the clipboard, and says so; browsers offer it over HTTPS and on localhost only. */
+export async function copy(text: string, what = "Copied") {
+  try {
+    await navigator.clipboard.writeText(text);
+    toast(what);
+  } catch {
+    await dialog("Copy this", () => h("textarea", { class: "in mono", rows: "8", readonly: true, autofocus: true, "aria-label": "Text to copy", onfocus: (e: Event) => (e.target as HTMLTextAreaElement).select() }, text));
+  }
+}
