@@ -17,6 +17,7 @@ import (
 type explorer interface {
 	Histogram(ctx context.Context, sel query.Selection, interval time.Duration, by string) (*query.Histogram, error)
 	Fields(ctx context.Context, sel query.Selection, names []string, top int) (*query.FieldStats, error)
+	Context(ctx context.Context, a query.Around) (*query.Context, error)
 	Tail(ctx context.Context, sel query.Selection, emit func(query.TailEvent) error) error
 }
 
@@ -43,6 +44,7 @@ func (a *API) exploreRoutes() []route {
 	return []route{
 		{method: "POST", path: v1 + "/query/histogram", policy: readTelemetry(), handle: a.histogram, doc: operation{summary: "Records per time bucket", body: histogramBody{}, reply: query.Histogram{}}},
 		{method: "POST", path: v1 + "/query/fields", policy: readTelemetry(), handle: a.fields, doc: operation{summary: "Fields and their most frequent values", body: fieldsBody{}, reply: query.FieldStats{}}},
+		{method: "POST", path: v1 + "/query/context", policy: readTelemetry(), handle: a.context, doc: operation{summary: "The records before and after a time", body: contextBody{}, reply: query.Context{}}},
 		{method: "GET", path: v1 + "/query/tail", policy: readTelemetry(), handle: a.tail, doc: operation{summary: "New records as server-sent events", replyType: "text/event-stream",
 			query: []param{{"stream", "string", "name of the stream"}, {"signal", "string", "logs or traces"}, {"filter", "string", "a SQL condition"}}}},
 	}

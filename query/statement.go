@@ -20,7 +20,7 @@ func (e *Engine) Run(ctx context.Context, req Request, sink Sink) (*Answer, erro
 	}
 	sent := false
 	answer, err := e.do(ctx, req, func(ctx context.Context, q *task) error {
-		err := e.statement(ctx, q, sink)
+		err := e.answer(ctx, q, q.Statement, q.Params, sink)
 		sent = q.emitted
 		return err
 	})
@@ -30,8 +30,9 @@ func (e *Engine) Run(ctx context.Context, req Request, sink Sink) (*Answer, erro
 	return answer, err
 }
 
-func (e *Engine) statement(ctx context.Context, q *task, sink Sink) error {
-	stmt, err := e.cfg.Gate.Parse(ctx, q.Statement, q.Params)
+// answer answers one statement of a query, over the query's range, up to its limit.
+func (e *Engine) answer(ctx context.Context, q *task, text string, params sql.Params, sink Sink) error {
+	stmt, err := e.cfg.Gate.Parse(ctx, text, params)
 	if err != nil {
 		return err
 	}

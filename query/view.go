@@ -118,12 +118,9 @@ func missing(w store.WALState) string {
 	return fmt.Sprintf("unflushed rows of node %s since its last publish at %s are missing", w.Node, w.LastPublish.UTC().Format(time.RFC3339))
 }
 
-// join makes the schema cover the unflushed rows, whose new fields may not be registered yet, and drops those outside the range.
+// join makes the schema cover the unflushed rows, whose new fields may not be registered yet, and then drops those outside the range: which fields there are
+// must not depend on the range, and does not once they are registered.
 func (st *stream) join(r millstream.TimeRange) {
-	st.tails = slices.DeleteFunc(st.tails, func(s segment.Source) bool {
-		first, last := s.Span()
-		return s.Rows() == 0 || !r.Overlaps(first, last)
-	})
 	st.schema.Fields = slices.Clone(st.schema.Fields)
 	at := map[string]int{}
 	for i, f := range st.schema.Fields {
@@ -145,6 +142,10 @@ func (st *stream) join(r millstream.TimeRange) {
 			st.schema.Fields = append(st.schema.Fields, seen)
 		}
 	}
+	st.tails = slices.DeleteFunc(st.tails, func(s segment.Source) bool {
+		first, last := s.Span()
+		return s.Rows() == 0 || !r.Overlaps(first, last)
+	})
 }
 
 // unflushedRows counts the rows of the view that are not published.
@@ -220,11 +221,14 @@ func (e *Engine) begin(q *task, v *view) error {
 	}
 	est := v.estimate()
 	if limit := e.cfg.Limits.MaxScanRows; limit > 0 && est.Rows > limit {
-		return millstream.Errorf(millstream.Invalid, "the query would scan %d rows (%d bytes) in %d segments; the limit is %d rows: narrow its time range",
+		return millstream.Wrap(millstream.Invalid, errTooManyRows, "the query would scan %d rows (%d bytes) in %d segments; the limit is %d rows: narrow its time range",
 			est.Rows, est.Bytes, est.Segments.ToScan, limit)
 	}
 	return nil
 }
+
+// errTooManyRows is a query that would scan more rows than it may.
+var errTooManyRows = errors.New("too many rows to scan")
 
 // estimate sums what the catalog knows of the view.
 func (v *view) estimate() Estimate {

@@ -1,0 +1,48 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/millstream/millstream/query"
+)
+
+// fakeExplorer records what it is asked; other questions than the tests' have no answer.
+type fakeExplorer struct {
+	explorer
+	around query.Around
+}
+
+func (f *fakeExplorer) Context(_ context.Context, a query.Around) (*query.Context, error) {
+	f.around = a
+	return &query.Context{Before: []json.RawMessage{}, Target: []json.RawMessage{json.RawMessage(`{"n":1}`)}, After: []json.RawMessage{}, MoreAfter: true, Answer: &query.Answer{Warnings: []string{}}}, nil
+}
+
+func TestContextCall(t *testing.T) {
+	t.Parallel()
+	f := &fakeExplorer{}
+	w := newWorld(t, func(a *API) { a.Explore = f })
+	token := w.root()
+	var got struct {
+		Target    []struct{ N int }
+		MoreAfter bool `json:"more_after"`
+	}
+	w.want(200, "POST", "/api/v1/query/context", token, `{"stream":"app","signal":"traces","at":"2026-11-30T00:00:01.000000007Z","after":0,"by":{"b":9007199254740993,"a":"x","c":null}}`, &got)
+	if len(got.Target) != 1 || got.Target[0].N != 1 || !got.MoreAfter {
+		t.Errorf("%+v", got)
+	}
+	a := f.around
+	if text := fmt.Sprintf("%s %s %d %d %d %v", a.Signal, a.Stream, a.At, a.Before, a.After, a.By); text != "traces app 1795996801000000007 50 0 [{a x} {b 9007199254740993} {c <nil>}]" {
+		t.Errorf("asked for %s", text)
+	}
+	for body, message := range map[string]string{
+		`{"at":"now"}`:                         "no stream",
+		`{"stream":"app"}`:                     "at is missing",
+		`{"stream":"app","at":"yesterday"}`:    "not a time",
+		`{"stream":"app","at":"now","bye":{}}`: "bye",
+	} {
+		checkProblem(t, body, w.call("POST", "/api/v1/query/context", token, body), 400, "invalid_argument", message)
+	}
+}
