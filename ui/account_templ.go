@@ -193,7 +193,7 @@ func (s Setup) page() templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = field("code", "One-time code", "The node logged it when it started, as setup_code. Each start makes a new one.", s.Problem, templ.Attributes{"type": "text", "class": "in mono", "autocomplete": "off", "autocapitalize": "none", "spellcheck": "false", "required": true, "maxlength": "64", "value": s.Code, "autofocus": s.Code == "" || s.Problem.has("code")}).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = field("code", "One-time code", "The node logged it when it started, as setup_code. Each start makes a new one.", s.Problem, templ.Attributes{"type": "text", "autocomplete": "off", "autocapitalize": "none", "spellcheck": "false", "required": true, "maxlength": "64", "value": s.Code, "autofocus": s.Code == "" || s.Problem.has("code")}).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
@@ -16,8 +17,8 @@ func TestFirstRun(t *testing.T) {
 	t.Parallel()
 	w := emptyWorld(t, false)
 	r := w.reader()
-	if a := r.get("/"); !strings.Contains(a.body, `href="/setup"`) || strings.Contains(a.body, `href="/login"`) {
-		t.Errorf("the first page of a new node: %s", a.body)
+	if a := r.get("/"); a.code != 303 || a.header.Get("Location") != "/setup" {
+		t.Errorf("the first page of a new node leads to %q", a.header.Get("Location"))
 	}
 	if a := r.get("/login"); a.code != 303 || a.header.Get("Location") != "/setup" {
 		t.Errorf("sign-in before there is anybody: %d", a.code)
@@ -58,13 +59,13 @@ func TestFirstRun(t *testing.T) {
 	if err != nil || who.Slug != "shop" || who.Scopes != auth.Intake|auth.Query {
 		t.Errorf("the token is worth %+v, %v", who, err)
 	}
-	if a := r.get("/"); !strings.Contains(a.body, "Sign out") || apiToken.MatchString(a.body) {
+	if a := r.get("/shop/logs"); !r.signedIn() || apiToken.MatchString(a.body) {
 		t.Error("not signed in after the setup, or the token is shown again")
 	}
 	if a := r.get("/setup"); a.code != 303 || a.header.Get("Location") != "/login" {
 		t.Errorf("setup, again: %d", a.code)
 	}
-	if a := r.send("/", "/setup", "code", w.code, "email", "eve@example.com", "password", password, "organization", "eve"); a.code != 409 || !strings.Contains(a.alert(), "setup is done") {
+	if a := r.send("/shop/logs", "/setup", "code", w.code, "email", "eve@example.com", "password", password, "organization", "eve"); a.code != 409 || !strings.Contains(a.alert(), "setup is done") {
 		t.Errorf("setup, sent again: %d %q", a.code, a.alert())
 	}
 }
@@ -99,7 +100,7 @@ func TestSignInAndOut(t *testing.T) {
 		if a := r.get("/login"); a.code != 303 {
 			t.Errorf("%s: signed in and asked to sign in: %d", name, a.code)
 		}
-		if a := r.send("/", "/logout"); a.code != 303 || a.cookies()[c.prefix+sessionCookie].MaxAge >= 0 {
+		if a := r.send("/shop/logs", "/logout"); a.code != 303 || a.cookies()[c.prefix+sessionCookie].MaxAge >= 0 {
 			t.Errorf("%s: sign-out: %d", name, a.code)
 		}
 		stolen, _, _ := strings.Cut(session.Value, "~")
@@ -116,8 +117,8 @@ func TestPlainHTTPFromElsewhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false)
 	r := w.reader().named("http://node.example:5080")
-	for _, path := range []string{"/login", "/"} {
-		if a := r.get(path); a.code != 200 || strings.Contains(a.body, `type="password"`) || len(a.cookies()) != 0 {
+	for path, code := range map[string]int{"/login": 200, "/": 303, "/shop/logs": 303} {
+		if a := r.get(path); a.code != code || strings.Contains(a.body, `type="password"`) || len(a.cookies()) != 0 {
 			t.Errorf("%s: %d, cookies %v", path, a.code, a.cookies())
 		}
 	}
@@ -145,9 +146,6 @@ func TestBehindAProxy(t *testing.T) {
 	a = r.do("POST", "/login", url.Values{"email": {email}, "password": {password}, "form_token": {m[1]}}, "Origin", "https://ms.example.com", "Cookie", c.Name+"="+c.Value)
 	if a.code != 303 || a.cookies()["__Host-"+sessionCookie] == nil {
 		t.Errorf("%d %s", a.code, a.body)
-	}
-	if a := r.get("/"); !strings.Contains(a.body, "https://ms.example.com/api/v1/intake/json/app") {
-		t.Error("the snippets do not use the external URL")
 	}
 }
 
@@ -183,10 +181,8 @@ func TestForgedForms(t *testing.T) {
 	if a := bare.do("POST", "/login", url.Values{"email": {email}, "password": {password}, "form_token": {good}}); a.code != 403 || !strings.Contains(a.body, `value="`+email+`"`) {
 		t.Errorf("without the cookie: %d", a.code)
 	}
-	for _, path := range []string{"/logout", "/tokens"} { // signed in by the form of ours
-		if a := r.do("POST", path, url.Values{"name": {"x"}}); a.code != 403 {
-			t.Errorf("%s without a token: %d", path, a.code)
-		}
+	if a := r.do("POST", "/logout", url.Values{"name": {"x"}}); a.code != 403 { // signed in by the form of ours
+		t.Errorf("signing out without a token: %d", a.code)
 	}
 	if !r.signedIn() {
 		t.Error("a forged form signed the reader out")
@@ -244,35 +240,75 @@ func TestSessionIsRenewed(t *testing.T) {
 	if r.signedIn() {
 		t.Error("signed in after 13 idle hours")
 	}
-	if cookies := r.client.Jar.Cookies(u); len(cookies) > 1 {
-		t.Errorf("the ended session's cookie stays: %v", cookies)
+	for _, c := range r.client.Jar.Cookies(u) {
+		if c.Name == sessionCookie {
+			t.Errorf("the ended session's cookie stays: %v", c)
+		}
 	}
 }
 
-func TestTokens(t *testing.T) {
+// An API token is no session.
+func TestTokenIsNoSession(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false)
-	r := w.reader().signIn()
-	a := r.send("/", "/tokens", "name", "<i>shop</i>", "org", "shop")
-	token := apiToken.FindString(a.body)
-	if a.code != 201 || token == "" || strings.Contains(a.body, "<i>shop") {
-		t.Fatalf("%d %s", a.code, a.body)
-	}
-	if who, err := w.auth.Authenticate(context.Background(), "Bearer "+token, ""); err != nil || who.Scopes != auth.Intake|auth.Query {
-		t.Errorf("%+v, %v", who, err)
-	}
-	if a := r.send("/", "/tokens", "name", " "); a.code != 400 || a.alert() == "" {
-		t.Errorf("without a name: %d", a.code)
-	}
-	if a := r.send("/", "/tokens", "name", "x", "org", "other"); a.code != 404 {
-		t.Errorf("for another organization: %d", a.code)
-	}
-	// An API token is no session.
+	who, err := w.auth.Authenticate(context.Background(), "Bearer "+w.grant().Token, "")
+	must(t, err)
+	token, _, err := w.auth.CreateToken(context.Background(), who, auth.NewToken{Name: "x", Scopes: auth.Query}, auth.Entry{Action: "token.create", Org: who.Org})
+	must(t, err)
 	u, err := url.Parse(w.http.URL)
 	must(t, err)
 	thief := w.reader()
 	thief.client.Jar.SetCookies(u, []*http.Cookie{{Name: sessionCookie, Value: token + "~x"}})
 	if thief.signedIn() {
 		t.Error("signed in with an API token")
+	}
+}
+
+// Signing in leads back to where one wanted to go, and never to another site.
+func TestNext(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false)
+	const want = "/shop/logs?q=level%3Aerror&from=now-1h"
+	to := w.reader().get(want).header.Get("Location")
+	next, err := url.Parse(to)
+	must(t, err)
+	if next.Path != "/login" || next.Query().Get("next") != want {
+		t.Fatalf("a stranger is sent to %q", to)
+	}
+	if a := w.reader().send(to, "/login", "email", email, "password", password, "next", want); a.header.Get("Location") != want {
+		t.Errorf("signing in leads to %q", a.header.Get("Location"))
+	}
+	for _, bad := range []string{"https://evil.example/", "//evil.example/", "/\\evil.example", "javascript:alert(1)", "evil", "/\tx"} {
+		if a := w.reader().send("/login", "/login", "email", email, "password", password, "next", bad); a.header.Get("Location") != "/" {
+			t.Errorf("next %q leads to %q", bad, a.header.Get("Location"))
+		}
+	}
+	long := "/shop/logs?q=" + strings.Repeat("x", maxNext)
+	if to := w.reader().get(long).header.Get("Location"); to != "/login?next=%2Fshop%2Flogs" {
+		t.Errorf("a long address: %.80s", to)
+	}
+}
+
+// A page whose session ended signs in by script and goes on with a new token.
+func TestSignInByScript(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false)
+	r := w.reader()
+	form := func(password string) answer {
+		m := tokenField.FindStringSubmatch(r.get("/login").body)
+		return r.do("POST", "/login", url.Values{"email": {email}, "password": {password}, "form_token": {m[1]}}, "Accept", "application/json")
+	}
+	var problem struct {
+		Error struct{ Code, Message string }
+	}
+	if a := form("wrong password"); a.code != 401 || json.Unmarshal([]byte(a.body), &problem) != nil || problem.Error.Code != "unauthenticated" || problem.Error.Message == "" {
+		t.Errorf("a wrong password: %d %s", a.code, a.body)
+	}
+	var good struct{ User, CSRF string }
+	if a := form(password); a.code != 200 || json.Unmarshal([]byte(a.body), &good) != nil || good.User == "" || good.CSRF == "" {
+		t.Fatalf("%d %s", a.code, a.body)
+	}
+	if a := r.script("POST", "/api/v1/auth/logout", good.CSRF); a.code != 204 {
+		t.Errorf("a request with the new token: %d %s", a.code, a.body)
 	}
 }

@@ -151,11 +151,6 @@ func (p *Pages) home(w http.ResponseWriter, r *http.Request, v *visit) error {
 
 func (p *Pages) toHome(w http.ResponseWriter, _ *http.Request) error { return p.redirect(w, "/") }
 
-// orgHome leads from an organization's path to its logs.
-func (p *Pages) orgHome(w http.ResponseWriter, r *http.Request) error {
-	return p.redirect(w, "/"+url.PathEscape(chi.URLParam(r, "org"))+"/logs")
-}
-
 // fresh says whether nobody has set the node up yet. When that cannot be found out, somebody has.
 func (p *Pages) fresh(ctx context.Context) bool {
 	if p.settled.Load() {

@@ -99,7 +99,6 @@ func (p *Pages) mux() *chi.Mux {
 	add("GET", "/login", p.loginForm)
 	add("POST", "/login", p.login)
 	add("POST", "/logout", p.logout)
-	add("GET", "/{org}", p.orgHome)
 	for _, e := range []struct{ path, page, title, script string }{
 		{"logs", "logs", "Logs", "logs.js"},
 		{"metrics", "metrics", "Metrics", "metrics.js"},
