@@ -26,23 +26,24 @@ const v1 = "/api/v1"
 
 // API serves the HTTP API. Its fields are set once, before Handler.
 type API struct {
-	Auth     *auth.Service
-	Streams  streams        // *store.Store
-	Nodes    nodes          // *store.Store
-	Intake   intaker        // *ingest.Router
-	Query    querier        // *query.Engine
-	Queries  runningQueries // *query.Engine
-	Metrics  metricReader   // *query.Engine
-	Metadata metadataReader // *store.Store
-	Explore  explorer       // *query.Engine
-	Flusher  flusher        // *ingest.Writer
-	Traces   tracer         // *query.Engine
-	PromQL   *promql.API
-	Limiter  limiter // per organization and rate class; nil: no limits
-	Checks   []Check // what readyz asks
-	Limits   decode.Limits
-	Session  func(http.ResponseWriter, *http.Request) (*auth.Principal, error) // of a web page's script; nil without an error: it has none
-	Pages    func(http.ResponseWriter, *http.Request) error                    // answers what no route does, such as the web pages; nil: nothing does
+	Auth      *auth.Service
+	Streams   streams        // *store.Store
+	Nodes     nodes          // *store.Store
+	Intake    intaker        // *ingest.Router
+	Query     querier        // *query.Engine
+	Queries   runningQueries // *query.Engine
+	Metrics   metricReader   // *query.Engine
+	Metadata  metadataReader // *store.Store
+	Explore   explorer       // *query.Engine
+	Flusher   flusher        // *ingest.Writer
+	Traces    tracer         // *query.Engine
+	Documents documents      // *store.Store
+	PromQL    *promql.API
+	Limiter   limiter // per organization and rate class; nil: no limits
+	Checks    []Check // what readyz asks
+	Limits    decode.Limits
+	Session   func(http.ResponseWriter, *http.Request) (*auth.Principal, error) // of a web page's script; nil without an error: it has none
+	Pages     func(http.ResponseWriter, *http.Request) error                    // answers what no route does, such as the web pages; nil: nothing does
 
 	Log        *slog.Logger
 	Registerer prometheus.Registerer
@@ -73,6 +74,7 @@ func (a *API) routes() []route {
 		a.healthRoutes, a.authRoutes, a.tokenRoutes, a.organizationRoutes, a.userRoutes, a.auditRoutes, a.streamRoutes, a.clusterRoutes, a.openapiRoutes,
 		a.jsonRoutes, a.otlpRoutes, a.prometheusWriteRoutes, a.nodeRoutes, a.elasticRoutes, a.lokiRoutes,
 		a.queryRoutes, a.promRoutes, a.exploreRoutes, a.traceRoutes,
+		a.viewRoutes, a.dashboardRoutes, a.preferenceRoutes, a.linkRoutes,
 	} {
 		all = append(all, noun()...)
 	}

@@ -40,7 +40,7 @@ func TestEveryRouteHasAPolicy(t *testing.T) {
 			return nil
 		}
 		filled := plainPattern(path)
-		for _, p := range []string{"{id}", "{signal}", "{name}", "{rest}", "{stream}", "{index}", "{trace_id}"} {
+		for _, p := range []string{"{id}", "{n}", "{signal}", "{name}", "{rest}", "{stream}", "{index}", "{trace_id}"} {
 			filled = strings.ReplaceAll(filled, p, "x")
 		}
 		if got := w.call(method, filled, "", nil); got.status != 401 {

@@ -49,9 +49,9 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	kind := millstream.KindOf(err)
 	code := status.HTTP(kind)
 	detail := a.detail(c, err)
-	var method *methodError
-	if errors.As(err, &method) {
-		code = http.StatusMethodNotAllowed
+	var special *statusError
+	if errors.As(err, &special) {
+		code = special.status
 	}
 	h := w.Header()
 	if secs := status.RetryAfter(err); secs > 0 {
@@ -123,10 +123,15 @@ func encode(v any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// methodError is the one error with a status outside the table of kinds.
-type methodError struct{ method string }
+// statusError gives an error a status outside the table of kinds; the code in the reply stays the kind's.
+type statusError struct {
+	status int
+	err    error
+}
 
-func (e *methodError) Error() string { return "method " + e.method + " is not allowed here" }
+func (e *statusError) Error() string { return e.err.Error() }
+
+func (e *statusError) Unwrap() error { return e.err }
 
 func methodNotAllowed(w http.ResponseWriter, r *http.Request) error {
 	var allowed []string
@@ -137,8 +142,7 @@ func methodNotAllowed(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	w.Header().Set("Allow", strings.Join(allowed, ", "))
-	cause := &methodError{r.Method}
-	return &millstream.Error{Kind: millstream.Invalid, Msg: cause.Error(), Hint: "allowed: " + strings.Join(allowed, ", "), Err: cause}
+	return &statusError{http.StatusMethodNotAllowed, &millstream.Error{Kind: millstream.Invalid, Msg: "method " + r.Method + " is not allowed here", Hint: "allowed: " + strings.Join(allowed, ", ")}}
 }
 
 // routePath is the path as the router sees it.

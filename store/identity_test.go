@@ -37,8 +37,10 @@ type home struct {
 	owner auth.User
 }
 
-func newHome(t testing.TB) *home {
-	h := &home{Store: storetest.New(t), t: t, org: organization("home"), owner: person("owner@example.test")}
+func newHome(t testing.TB) *home { return newHomeAt(t, storetest.New(t)) }
+
+func newHomeAt(t testing.TB, s *store.Store) *home {
+	h := &home{Store: s, t: t, org: organization("home"), owner: person("owner@example.test")}
 	check(t, h.Setup(ctx, nil, h.owner, h.org, h.entry("setup")))
 	return h
 }

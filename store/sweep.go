@@ -13,7 +13,8 @@ const (
 	rangeAge    = 72 * time.Hour   // a published range: a lost reply is retried within seconds, this leaves room for a node that is down for a weekend
 )
 
-// Sweep deletes what nobody needs any more: rows of silent nodes, expired idempotency keys, sessions, invites and signing keys, and old published ranges. It is
+// Sweep deletes what nobody needs any more: rows of silent nodes, expired idempotency keys, sessions, invites and signing keys, old published ranges, documents
+// that were deleted a month ago, and links that nobody follows. Private documents of people who left the organization are deleted as if by their owner. It is
 // safe to run anywhere, any number of times; every minute is right. It returns how many rows went.
 func (s *Store) Sweep(ctx context.Context) (deleted int64, err error) {
 	steps := []func() (int64, error){
@@ -23,6 +24,9 @@ func (s *Store) Sweep(ctx context.Context) (deleted int64, err error) {
 		func() (int64, error) { return s.q.DeleteOldSessions(ctx) },
 		func() (int64, error) { return s.q.DeleteOldInvites(ctx) },
 		func() (int64, error) { return s.q.DeleteOldKeys(ctx) },
+		func() (int64, error) { return s.q.OrphanDocuments(ctx) },
+		func() (int64, error) { return s.q.DeleteOldDocuments(ctx, deletedAge.Seconds()) },
+		func() (int64, error) { return s.q.DeleteOldLinks(ctx, linkAge.Seconds()) },
 	}
 	var errs []error
 	for _, step := range steps {

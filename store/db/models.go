@@ -42,6 +42,31 @@ type BatchOwner struct {
 	PinnedAt time.Time
 }
 
+type Document struct {
+	ID        string
+	OrgID     string
+	Kind      string
+	OwnerID   *string
+	Name      string
+	Shared    bool
+	Version   int64
+	Summary   []byte
+	CreatedAt time.Time
+	UpdatedAt time.Time
+	UpdatedBy string
+	DeletedAt *time.Time
+}
+
+type DocumentVersion struct {
+	DocumentID string
+	Version    int64
+	Name       string
+	Summary    []byte
+	Body       []byte
+	MadeAt     time.Time
+	MadeBy     string
+}
+
 type FormerRefreshToken struct {
 	Hash      []byte
 	SessionID string
@@ -59,6 +84,15 @@ type JwtKey struct {
 	Secret     []byte
 	CreatedAt  time.Time
 	ValidUntil *time.Time
+}
+
+type Link struct {
+	ID      string
+	OrgID   string
+	OwnerID *string
+	Hash    []byte
+	State   []byte
+	UsedAt  time.Time
 }
 
 type Membership struct {

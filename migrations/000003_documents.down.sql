@@ -1,0 +1,1 @@
+DROP TABLE links, document_versions, documents;
