@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/millstream/millstream"
-	"github.com/millstream/millstream/internal/timespec"
 	"github.com/millstream/millstream/query"
 	"github.com/millstream/millstream/query/promql"
 )
@@ -61,7 +60,7 @@ func (a *API) selection(r *http.Request, b selectionBody) (query.Selection, erro
 	if b.Stream == "" {
 		return sel, millstream.Errorf(millstream.Invalid, "no stream is named")
 	}
-	sel.Range, err = timespec.Range(string(b.TimeRange.Start), string(b.TimeRange.End), a.Now())
+	sel.Range, err = b.TimeRange.span(a.Now())
 	return sel, err
 }
 

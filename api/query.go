@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/internal/timespec"
@@ -32,6 +33,22 @@ type runningQueries interface {
 type timeRangeBody struct {
 	Start timespec.Value `json:"start,omitempty" doc:"RFC 3339, epoch number, or relative such as now-15m; empty: open"`
 	End   timespec.Value `json:"end,omitempty" doc:"excluded; empty: open"`
+	Text  string         `json:"text,omitempty" doc:"a whole range in place of start and end, such as 1h30m, last week, or 2026-09-14 08:00 to 09:00"`
+	Zone  string         `json:"zone,omitempty" doc:"of the zone database, for times that name none and for the start of days; default: UTC"`
+}
+
+// span is the range at one moment.
+func (b timeRangeBody) span(now time.Time) (millstream.TimeRange, error) {
+	c, err := timespec.In(now, b.Zone)
+	switch {
+	case err != nil:
+		return millstream.TimeRange{}, err
+	case b.Text == "":
+		return c.Range(string(b.Start), string(b.End))
+	case b.Start != "" || b.End != "":
+		return millstream.TimeRange{}, millstream.Errorf(millstream.Invalid, "time_range has both a text and a start or end")
+	}
+	return c.Span(b.Text)
 }
 
 type queryBody struct {
@@ -74,7 +91,7 @@ func (a *API) request(r *http.Request) (query.Request, error) {
 }
 
 func (a *API) requestOf(r *http.Request, body queryBody) (query.Request, error) {
-	span, err := timespec.Range(string(body.TimeRange.Start), string(body.TimeRange.End), a.Now())
+	span, err := body.TimeRange.span(a.Now())
 	if err != nil {
 		return query.Request{}, err
 	}
