@@ -15,7 +15,7 @@ import (
 // explorer answers what the explorer asks all day. *query.Engine fits.
 type explorer interface {
 	Histogram(ctx context.Context, sel query.Selection, interval time.Duration, by string) (*query.Histogram, error)
-	Fields(ctx context.Context, sel query.Selection, names []string, top int) (*query.FieldStats, error)
+	Fields(ctx context.Context, sel query.Selection, s query.FieldSearch) (*query.FieldStats, error)
 	Context(ctx context.Context, a query.Around) (*query.Context, error)
 	Tail(ctx context.Context, sel query.Selection, emit func(query.TailEvent) error) error
 }
@@ -35,8 +35,11 @@ type histogramBody struct {
 
 type fieldsBody struct {
 	selectionBody
-	Fields []string `json:"fields,omitempty" doc:"fields whose values are counted"`
+	Fields []string `json:"fields,omitempty" doc:"fields whose values are counted; they are in the answer whatever search, offset and limit say"`
 	Top    int      `json:"top,omitempty" doc:"most frequent values of each; default: 10"`
+	Search string   `json:"search,omitempty" doc:"a part of the names of the fields to list, in any case; default: all"`
+	Offset int      `json:"offset,omitempty" doc:"so many of them are left out"`
+	Limit  *int     `json:"limit,omitempty" doc:"then so many are listed; default: all"`
 }
 
 func (a *API) exploreRoutes() []route {
@@ -95,7 +98,14 @@ func (a *API) fields(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	stats, err := a.Explore.Fields(r.Context(), sel, b.Fields, b.Top)
+	s := query.FieldSearch{Names: b.Fields, Top: b.Top, Search: b.Search, Offset: b.Offset, Limit: -1}
+	if b.Limit != nil {
+		s.Limit = *b.Limit
+	}
+	if s.Offset < 0 || b.Limit != nil && s.Limit < 0 {
+		return millstream.Errorf(millstream.Invalid, "offset and limit must not be negative")
+	}
+	stats, err := a.Explore.Fields(r.Context(), sel, s)
 	if err != nil {
 		return err
 	}

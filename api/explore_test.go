@@ -13,11 +13,36 @@ import (
 type fakeExplorer struct {
 	explorer
 	around query.Around
+	search query.FieldSearch
 }
 
 func (f *fakeExplorer) Context(_ context.Context, a query.Around) (*query.Context, error) {
 	f.around = a
 	return &query.Context{Before: []json.RawMessage{}, Target: []json.RawMessage{json.RawMessage(`{"n":1}`)}, After: []json.RawMessage{}, MoreAfter: true, Answer: &query.Answer{Warnings: []string{}}}, nil
+}
+
+func (f *fakeExplorer) Fields(_ context.Context, _ query.Selection, s query.FieldSearch) (*query.FieldStats, error) {
+	f.search = s
+	return &query.FieldStats{Answer: &query.Answer{}}, nil
+}
+
+func TestFieldsCall(t *testing.T) {
+	t.Parallel()
+	f := &fakeExplorer{}
+	w := newWorld(t, func(a *API) { a.Explore = f })
+	token := w.root()
+	for body, want := range map[string]string{
+		`{"stream":"app"}`: "[] 0  0 -1",
+		`{"stream":"app","fields":["a"],"top":3,"search":"x","offset":4,"limit":0}`: "[a] 3 x 4 0",
+	} {
+		w.want(200, "POST", "/api/v1/query/fields", token, body, nil)
+		if s := f.search; fmt.Sprint(s.Names, " ", s.Top, " ", s.Search, " ", s.Offset, " ", s.Limit) != want {
+			t.Errorf("%s: %+v", body, s)
+		}
+	}
+	for _, body := range []string{`{"stream":"app","limit":-1}`, `{"stream":"app","offset":-1}`} {
+		checkProblem(t, body, w.call("POST", "/api/v1/query/fields", token, body), 400, "invalid_argument", "negative")
+	}
 }
 
 func TestContextCall(t *testing.T) {

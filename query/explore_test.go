@@ -2,7 +2,6 @@ package query_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"testing"
@@ -63,34 +62,6 @@ func TestHistogramFoldsRareValues(t *testing.T) {
 	last := h.Series[len(h.Series)-1]
 	if len(h.Series) != 11 || !last.Other || last.Total != 1+2+3+4+5 || h.Total != 120 {
 		t.Errorf("%d series, the last %+v", len(h.Series), last)
-	}
-}
-
-func TestFields(t *testing.T) {
-	n := newNode(t, nil)
-	requests(n, true)
-	f, err := n.Fields(t.Context(), app("service <> 'auth'"), []string{"service", "ms"}, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := json.Marshal(f.Fields)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := `[{"name":"level","type":"string","rows":5},{"name":"message","type":"string","rows":5},` +
-		`{"name":"ms","type":"double","conflict":true,"rows":5,"distinct":5,"min":1.5,"max":900,"top":[{"value":"1.5","rows":1}]},` +
-		`{"name":"ok","type":"bool","rows":2},` +
-		`{"name":"service","type":"string","rows":5,"distinct":2,"min":"cart","max":"pay","top":[{"value":"cart","rows":3}]},` +
-		`{"name":"status","type":"string","conflict":true,"rows":5},{"name":"user","type":"string","rows":1}]`
-	if string(got) != want || f.Rows != 5 {
-		t.Errorf("%d rows,\n got %s\nwant %s", f.Rows, got, want)
-	}
-	f, err = n.Fields(t.Context(), app(""), nil, 0)
-	if err != nil || f.Rows != 7 || len(f.Fields) != 7 || f.Fields[2].Name != "ms" || f.Fields[2].Rows != 6 || f.Fields[2].Distinct != nil {
-		t.Errorf("without a filter: %+v %v", f, err)
-	}
-	if _, err := n.Fields(t.Context(), query.Selection{Org: org, Stream: "nope", Range: day}, nil, 0); millstream.KindOf(err) != millstream.NotFound {
-		t.Errorf("unknown stream: %v", err)
 	}
 }
 

@@ -2,7 +2,6 @@ package query
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -10,16 +9,22 @@ import (
 	"github.com/millstream/millstream/query/sql"
 )
 
-// FieldStat is what is known of a field in a selection.
+// FieldStat is what is known of a field in a selection. Distinct and what follows are exact for fields that were named; for others they are estimated from the
+// newest records, or left out.
 type FieldStat struct {
-	Name     string       `json:"name"`
-	Type     string       `json:"type"`
-	Conflict bool         `json:"conflict,omitempty"` // values of several types were seen
-	Rows     int64        `json:"rows"`               // records that have a value
-	Distinct *int64       `json:"distinct,omitempty"`
-	Min      any          `json:"min,omitempty"`
-	Max      any          `json:"max,omitempty"`
-	Top      []ValueCount `json:"top,omitempty"`
+	Name         string       `json:"name"`
+	Type         string       `json:"type"`
+	Conflict     bool         `json:"conflict,omitempty"` // values of several types were seen
+	Rows         int64        `json:"rows"`               // records that have a value
+	Share        float64      `json:"share"`              // of the selection's records, 0 to 1
+	Estimated    bool         `json:"estimated,omitempty"`
+	Distinct     *int64       `json:"distinct,omitempty"`
+	Min          any          `json:"min,omitempty"`
+	Max          any          `json:"max,omitempty"`
+	P50          *float64     `json:"p50,omitempty"`          // of numbers
+	P95          *float64     `json:"p95,omitempty"`          // of numbers
+	Distribution []int64      `json:"distribution,omitempty"` // of numbers: records in each of twenty equal parts of the span from min to max
+	Top          []ValueCount `json:"top,omitempty"`
 }
 
 // ValueCount is a value and how many records have it.
@@ -30,41 +35,76 @@ type ValueCount struct {
 
 // FieldStats are the fields of a selection.
 type FieldStats struct {
-	Rows   int64       `json:"rows"` // records in the selection
-	Fields []FieldStat `json:"fields"`
+	Rows    int64       `json:"rows"`  // records in the selection
+	Total   int         `json:"total"` // fields that the search finds
+	Sampled int         `json:"sampled"`
+	Fields  []FieldStat `json:"fields"`
 	*Answer
+}
+
+// FieldSearch says which fields of a selection to describe, and how well.
+type FieldSearch struct {
+	Names  []string // whose values are counted over all records; they are described whatever else is searched for
+	Top    int      // most frequent values of each; 0: 10
+	Search string   // a part of the name, in any case; empty: all
+	Offset int      // so many found fields are left out
+	Limit  int      // then so many are described; negative: all
 }
 
 // maxFieldStats is how many fields' values are counted in one request.
 const maxFieldStats = 50
 
-// Fields describes the fields of a selection. For the named ones, if any, it also counts distinct values and gives the least, the greatest and the top most
-// frequent. Without a filter, the rows that have a field are counted for whole segments, also where a segment reaches out of the time range.
-func (e *Engine) Fields(ctx context.Context, sel Selection, names []string, top int) (*FieldStats, error) {
-	if len(names) > maxFieldStats {
-		return nil, millstream.Errorf(millstream.Invalid, "statistics of %d fields are too many at once: ask for at most %d", len(names), maxFieldStats)
+// Fields describes the fields of a selection, by name. Without a filter, the rows that have a field are counted for whole segments, also where a segment reaches
+// out of the time range.
+func (e *Engine) Fields(ctx context.Context, sel Selection, s FieldSearch) (*FieldStats, error) {
+	if len(s.Names) > maxFieldStats {
+		return nil, millstream.Errorf(millstream.Invalid, "statistics of %d fields are too many at once: ask for at most %d", len(s.Names), maxFieldStats)
 	}
-	if top <= 0 {
-		top = 10
+	if s.Top <= 0 {
+		s.Top = 10
 	}
 	out := &FieldStats{}
 	var err error
 	if out.Answer, err = e.fieldList(ctx, sel, out); err != nil {
 		return nil, err
 	}
+	out.page(s)
 	if strings.TrimSpace(sel.Filter) != "" {
 		if err := e.countFields(ctx, sel, out); err != nil {
 			return nil, err
 		}
 	}
+	if err := e.sampleFields(ctx, sel, s.Names, out); err != nil {
+		return nil, err
+	}
 	for i := range out.Fields {
-		if slices.Contains(names, out.Fields[i].Name) {
-			if err := e.fieldValues(ctx, sel, &out.Fields[i], top); err != nil {
+		f := &out.Fields[i]
+		if slices.Contains(s.Names, f.Name) {
+			if err := e.fieldValues(ctx, sel, f, s.Top); err != nil {
 				return nil, err
 			}
 		}
+		if out.Rows > 0 {
+			f.Share = min(1, float64(f.Rows)/float64(out.Rows))
+		}
 	}
 	return out, nil
+}
+
+// page leaves the fields that are asked for.
+func (out *FieldStats) page(s FieldSearch) {
+	part, kept := strings.ToLower(s.Search), []FieldStat{}
+	for _, f := range out.Fields {
+		found := strings.Contains(strings.ToLower(f.Name), part)
+		inPage := found && out.Total >= s.Offset && (s.Limit < 0 || out.Total-s.Offset < s.Limit)
+		if found {
+			out.Total++
+		}
+		if inPage || slices.Contains(s.Names, f.Name) {
+			kept = append(kept, f)
+		}
+	}
+	out.Fields = kept
 }
 
 // fieldList lists the fields, with what the sources know of them, and counts the records in the range.
@@ -137,27 +177,6 @@ func (e *Engine) countFields(ctx context.Context, sel Selection, out *FieldStats
 			return nil
 		}
 	}
-}
-
-func (e *Engine) fieldValues(ctx context.Context, sel Selection, f *FieldStat, top int) error {
-	name, from := quoteName(f.Name), " FROM "+fromClause(sel.key())+whereClause(sel.Filter, isSet(f.Name))
-	var stats, values collector
-	if _, err := e.Run(ctx, sel.request(fmt.Sprintf("SELECT count(DISTINCT %s), min(%s), max(%s)", name, name, name)+from, 0), &stats); err != nil {
-		return err
-	}
-	stats.each(func(cols []millstream.Column, i int) {
-		n := cols[0].Ints[i]
-		f.Distinct = &n
-		f.Min, f.Max = value(&cols[1], i), value(&cols[2], i)
-	})
-	statement := fmt.Sprintf("SELECT %s AS v, count(*) AS n", name) + from + fmt.Sprintf(" GROUP BY v ORDER BY n DESC, v LIMIT %d", top)
-	if _, err := e.Run(ctx, sel.request(statement, 0), &values); err != nil {
-		return err
-	}
-	values.each(func(cols []millstream.Column, i int) {
-		f.Top = append(f.Top, ValueCount{strings.Clone(cols[0].Text(i)), cols[1].Ints[i]})
-	})
-	return nil
 }
 
 func isSet(field string) string { return quoteName(field) + " IS NOT NULL" }
