@@ -113,10 +113,7 @@ type navLink struct{ Page, Label, Icon, Path string }
 func (f Frame) navigation() []navGroup {
 	org := func(page, label, icon string) navLink { return navLink{page, label, icon, f.OrgPath(page)} }
 	node := func(page, label, icon string) navLink { return navLink{page, label, icon, f.Base + "/" + page} }
-	admin := []navLink{node("settings", "Settings", "settings")}
-	if f.may("admin") {
-		admin = slices.Insert(admin, 0, org("access", "Access", "users"))
-	}
+	admin := []navLink{org("access", "Access", "users"), node("settings", "Settings", "settings")}
 	data := []navLink{org("streams", "Streams", "layers")}
 	if f.may("editor") {
 		data = append(data, org("send", "Send data", "plug"))

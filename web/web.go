@@ -110,6 +110,7 @@ func (p *Pages) mux() *chi.Mux {
 	} {
 		add("GET", "/{org}/"+e.path, p.signedIn(e.page, p.explorer(e.title, e.script)))
 	}
+	p.accessRoutes(add)
 	m.MethodNotAllowed(p.respond(p.notAllowed))
 	return m
 }
