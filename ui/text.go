@@ -29,6 +29,12 @@ func hidden(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r) || r == unicode.ReplacementChar
 }
 
+// Count writes a number with its thousands apart.
+func Count(n int64) string { return count(n) }
+
+// Size writes bytes in decimal units with three digits.
+func Size(n int64) string { return size(n) }
+
 // count writes a number with its thousands apart.
 func count(n int64) string {
 	s := strconv.FormatInt(n, 10)

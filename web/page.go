@@ -3,6 +3,7 @@ package web
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"slices"
@@ -114,10 +115,25 @@ func (p *Pages) fill(w http.ResponseWriter, r *http.Request, v *visit, name stri
 	for _, m := range all {
 		f.Orgs = append(f.Orgs, m.Slug)
 	}
+	f.Prefs = p.preferences(w, r, v.who)
 	if f.Org != lastOrg(r) {
 		http.SetCookie(w, &http.Cookie{Name: orgCookie, Value: f.Org, Path: "/", MaxAge: 365 * 24 * 3600, HttpOnly: true, Secure: p.secure(r), SameSite: http.SameSiteLaxMode})
 	}
 	return nil
+}
+
+// preferences are the reader's, as JSON; the page is rendered without them when they cannot be read.
+func (p *Pages) preferences(w http.ResponseWriter, r *http.Request, who *auth.Principal) json.RawMessage {
+	by := store.Author{Org: who.Org, User: who.User}
+	id, err := p.Catalog.PreferencesID(r.Context(), by)
+	var d store.Document
+	if err == nil {
+		d, err = p.Catalog.Document(r.Context(), by, store.Preferences, id)
+	}
+	if err != nil && millstream.KindOf(err) != millstream.NotFound {
+		p.logFailure(w, r, err)
+	}
+	return d.Body
 }
 
 // explorer is a page whose content its script builds. It is told the organization's streams, so that the first query need not wait for them.

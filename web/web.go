@@ -17,21 +17,27 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/internal/auth"
+	"github.com/millstream/millstream/internal/config"
 	"github.com/millstream/millstream/internal/proxy"
+	"github.com/millstream/millstream/query"
 	"github.com/millstream/millstream/store"
 	"github.com/millstream/millstream/ui"
 )
 
 // Config is what the pages need. Settings have the names of [http] and mean the same.
 type Config struct {
-	Auth    *auth.Service
-	Catalog catalog                              // *store.Store
-	Checks  func(ctx context.Context) []ui.Check // what readyz answers
-	Log     *slog.Logger
-	Now     func() time.Time
+	Auth     *auth.Service
+	Catalog  catalog                              // *store.Store
+	Checks   func(ctx context.Context) []ui.Check // what readyz answers
+	Queries  queries                              // *query.Engine
+	Gatherer prometheus.Gatherer                  // the node's own metrics
+	Settings []config.Effective                   // in force
+	Log      *slog.Logger
+	Now      func() time.Time
 
 	Node    string
 	Roles   []string
@@ -50,6 +56,14 @@ type Config struct {
 type catalog interface {
 	Streams(ctx context.Context, org millstream.OrgID, sig millstream.Signal) ([]store.StreamSummary, error)
 	Organizations(ctx context.Context, user string) ([]auth.Organization, error)
+	PreferencesID(ctx context.Context, by store.Author) (string, error)
+	Document(ctx context.Context, by store.Author, kind store.DocumentKind, id string) (store.Document, error)
+}
+
+// queries shows and ends the queries that are running. *query.Engine fits.
+type queries interface {
+	Running(org millstream.OrgID) []query.Running
+	Cancel(org millstream.OrgID, id string) error
 }
 
 // Pages serves the pages. It is safe for concurrent use.
@@ -111,6 +125,11 @@ func (p *Pages) mux() *chi.Mux {
 		add("GET", "/{org}/"+e.path, p.signedIn(e.page, p.explorer(e.title, e.script)))
 	}
 	p.accessRoutes(add)
+	add("GET", "/cluster/status", p.signedIn("cluster/status", p.statusPage))
+	add("POST", "/cluster/status/cancel", p.signedIn("cluster/status", p.cancelQuery))
+	add("GET", "/settings", p.signedIn("settings", p.settings))
+	add("POST", "/settings/password", p.signedIn("settings", p.changePassword))
+	add("GET", "/settings/configuration", p.signedIn("settings", p.configuration))
 	m.MethodNotAllowed(p.respond(p.notAllowed))
 	return m
 }

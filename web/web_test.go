@@ -24,6 +24,8 @@ import (
 	"github.com/millstream/millstream/api"
 	"github.com/millstream/millstream/internal/auth"
 	"github.com/millstream/millstream/internal/cipher"
+	"github.com/millstream/millstream/internal/config"
+	"github.com/millstream/millstream/query"
 	"github.com/millstream/millstream/store"
 	"github.com/millstream/millstream/store/storetest"
 	"github.com/millstream/millstream/ui"
@@ -73,6 +75,7 @@ func emptyWorld(t testing.TB, secure bool, change ...func(*Config)) *world {
 	a := &api.API{Auth: w.auth, Streams: w.store, Nodes: w.store, Log: log, Registerer: reg, Gatherer: reg, Now: w.now, Version: "test", Checks: []api.Check{{Name: "database", Run: w.store.Ping}}}
 	c := Config{
 		Auth: w.auth, Catalog: w.store, Log: log, Now: w.now, Node: "mill-1", Roles: []string{"standalone"}, Version: "test", Started: w.now(), GRPC: ":4317",
+		Queries: noQueries{}, Gatherer: reg, Settings: []config.Effective{{Name: "[http].listen", Env: "MS_HTTP_LISTEN", Value: "<b>:5080", Source: "environment", Doc: "address"}},
 		Checks: func(ctx context.Context) (out []ui.Check) {
 			for _, s := range a.CheckStates(ctx) {
 				out = append(out, ui.Check(s))
@@ -241,6 +244,14 @@ func must(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// noQueries are none that run.
+type noQueries struct{}
+
+func (noQueries) Running(millstream.OrgID) []query.Running { return nil }
+func (noQueries) Cancel(_ millstream.OrgID, id string) error {
+	return millstream.Errorf(millstream.NotFound, "there is no running query %q", id)
 }
 
 // faultyCatalog is a catalog that a test breaks or adds to.

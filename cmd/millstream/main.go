@@ -92,7 +92,7 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 	case "wal":
 		return walCommand(ctx, &cfg, flags.Args(), stdout, stderr)
 	}
-	return serve(ctx, &cfg, stderr)
+	return serve(ctx, &cfg, config.InForce(&cfg, *file, environ), stderr)
 }
 
 // showConfig prints the settings in effect as a TOML file would say them.

@@ -24,6 +24,7 @@ import (
 
 // parts is everything a node is made of. Each is made by a function of parts.go; serve says in which order they run.
 type parts struct {
+	settings   []config.Effective // for the page of the configuration
 	cfg        *config.Config
 	log        *slog.Logger
 	collector  *telemetry.Collector
@@ -41,8 +42,8 @@ type parts struct {
 
 // serve runs a standalone node until ctx ends: its parts start in this order, each after the previous is ready, and stop one at a time in reverse. A drain is
 // this list read backwards: the node's row goes first, then requests finish, the intake publishes, and the database stops last.
-func serve(ctx context.Context, cfg *config.Config, stderr io.Writer) (err error) {
-	p := &parts{cfg: cfg, began: time.Now(), registry: newRegistry()}
+func serve(ctx context.Context, cfg *config.Config, settings []config.Effective, stderr io.Writer) (err error) {
+	p := &parts{cfg: cfg, settings: settings, began: time.Now(), registry: newRegistry()}
 	p.log, p.collector = telemetry.NewLogger(stderr, cfg.Telemetry.LogLevel, cfg.Telemetry.LogFormat)
 	db, err := p.openDatabase(ctx)
 	if err != nil {

@@ -16,8 +16,8 @@ themeButton?.addEventListener("click", () => { void setPrefs({ theme: dark() ? "
 document.addEventListener("ms:look", showTheme);
 showTheme();
 
-const densities = ["compact", "default", "comfortable"] as const;
-const nextDensity = () => void setPrefs({ density: densities[(densities.indexOf(boot.prefs.density ?? "default") + 1) % 3] });
+const densities = ["compact", "normal", "comfortable"] as const;
+const nextDensity = () => void setPrefs({ density: densities[(densities.indexOf(boot.prefs.density ?? "normal") + 1) % 3] });
 
 // ---- menus
 const orgButton = $("#org");
@@ -32,7 +32,7 @@ account?.addEventListener("click", () => menu(account, [
   { text: boot.user.email, heading: true },
   { text: "Profile and settings", icon: "settings", href: `${boot.base}/settings` },
   { rule: true, text: "" }, { text: "Density", heading: true },
-  ...densities.map((d) => ({ text: d[0]!.toUpperCase() + d.slice(1), checked: (boot.prefs.density ?? "default") === d, on: () => void setPrefs({ density: d }) })),
+  ...densities.map((d) => ({ text: d[0]!.toUpperCase() + d.slice(1), checked: (boot.prefs.density ?? "normal") === d, on: () => void setPrefs({ density: d }) })),
   { rule: true, text: "" },
   { text: "Sign out", icon: "log-out", on: () => $<HTMLFormElement>("#logout")?.submit() },
 ], { label: "Account" }));

@@ -18,12 +18,12 @@ export interface StreamRef { signal: "logs" | "metrics" | "traces"; name: string
 
 export interface Prefs {
   theme?: "system" | "light" | "dark";
-  density?: "compact" | "default" | "comfortable";
+  density?: "compact" | "normal" | "comfortable";
   time_zone?: string; // "browser", "UTC" or a name of the zone database
-  clock?: "24" | "12";
-  week_start?: "monday" | "sunday";
+  clock?: "24h" | "12h";
+  week_start?: "monday" | "saturday" | "sunday";
   single_keys?: boolean;
-  reduced_motion?: boolean;
+  reduced_motion?: "system" | "on" | "off";
   bytes?: "decimal" | "binary";
   default_stream?: string;
   default_range?: string;

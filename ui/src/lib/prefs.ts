@@ -5,22 +5,25 @@ import { toast } from "./layers.ts";
 import { explain } from "./api.ts";
 
 export function applyLook() {
-  const { theme = "system", density = "default" } = boot.prefs;
+  const { theme = "system", density = "normal", reduced_motion = "system" } = boot.prefs;
   const d = document.documentElement.dataset;
   if (theme === "system") delete d.theme; else d.theme = theme;
-  if (density === "default") delete d.density; else d.density = density;
+  if (density === "normal") delete d.density; else d.density = density;
+  if (reduced_motion === "system") delete d.motion; else d.motion = reduced_motion;
   document.cookie = `ms_look=${theme}.${density}; Path=${boot.base || "/"}; Max-Age=31536000; SameSite=Lax${location.protocol === "https:" ? "; Secure" : ""}`;
   document.dispatchEvent(new CustomEvent("ms:look"));
 }
 
 /** Changes preferences at once and keeps them. */
-export async function setPrefs(change: Prefs) {
+export async function setPrefs(change: Prefs): Promise<boolean> {
   Object.assign(boot.prefs, change);
   applyLook();
   try {
     await json("/preferences", { method: "PUT", body: boot.prefs });
+    return true;
   } catch (e) {
     toast(`Kept on this page only: ${explain(e).message}`, { error: true });
+    return false;
   }
 }
 

@@ -1,0 +1,1 @@
+import"./c.QHIB4TKO.js";
