@@ -2,6 +2,7 @@ package query_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"syscall"
 	"testing"
 	"time"
@@ -47,6 +48,31 @@ func BenchmarkManySegments(b *testing.B) {
 				before := cpu()
 				for b.Loop() {
 					ask()
+				}
+				b.ReportMetric(float64(cpu()-before)/1e6/float64(b.N), "cpu-ms/op")
+			})
+		}
+	}
+}
+
+// BenchmarkServices asks for the services of 500,000 spans of one segment that was not read before, and of one that was.
+func BenchmarkServices(b *testing.B) {
+	spans := traffic(rand.New(rand.NewPCG(7, 8)), 100_000)
+	n := newNode(b, nil)
+	n.append(millstream.Traces, "default", traceBatch(spans))
+	n.flush()
+	all := millstream.TimeRange{Start: 0, End: 1 << 62}
+	for _, edges := range []bool{false, true} {
+		for _, kept := range []bool{false, true} {
+			b.Run(fmt.Sprintf("edges=%v/kept=%v", edges, kept), func(b *testing.B) {
+				before := cpu()
+				for i := 0; b.Loop(); i++ {
+					if !kept {
+						n.segments[0].ID = millstream.SegmentID(fmt.Sprint(edges, i)) // one that was never read
+					}
+					if _, err := n.Services(b.Context(), query.Request{Org: org, Range: all}, "", edges); err != nil {
+						b.Fatal(err)
+					}
 				}
 				b.ReportMetric(float64(cpu()-before)/1e6/float64(b.N), "cpu-ms/op")
 			})

@@ -16,7 +16,7 @@ const (
 // digest tells quantiles of many durations in one pass and little memory: exactly for up to exactValues of them, within 0.4 % beyond.
 type digest struct {
 	exact   []int64
-	buckets []uint32 // counts, from bucket first on
+	buckets []uint32 // counts, from bucket first on; none while values are exact
 	first   int
 	n       int64
 }
@@ -40,59 +40,71 @@ func middle(b int) float64 {
 	return float64(low) + float64(int64(1)<<exp-1)/2
 }
 
-func (d *digest) add(v int64) {
-	d.n++
-	if d.buckets == nil {
-		if len(d.exact) < exactValues {
-			d.exact = append(d.exact, v)
-			return
-		}
-		d.spill()
+// reset empties the digest and keeps its memory.
+func (d *digest) reset() { d.exact, d.buckets, d.n = d.exact[:0], d.buckets[:0], 0 }
+
+func (d *digest) add(values []int64) {
+	d.n += int64(len(values))
+	if d.n <= exactValues {
+		d.exact = append(d.exact, values...)
+		return
 	}
-	d.count(bucketOf(v), 1)
+	if len(d.exact) > 0 {
+		d.count(d.exact)
+		d.exact = d.exact[:0]
+	}
+	d.count(values)
 }
 
-// spill moves the exact values into buckets.
-func (d *digest) spill() {
-	for _, v := range d.exact {
-		d.count(bucketOf(v), 1)
+// count adds values to the buckets.
+func (d *digest) count(values []int64) {
+	if len(values) == 0 {
+		return
 	}
-	d.exact = nil
+	low, high := slices.Min(values), slices.Max(values)
+	d.cover(bucketOf(low), bucketOf(high))
+	for _, v := range values {
+		d.buckets[bucketOf(v)-d.first]++
+	}
 }
 
-func (d *digest) count(b int, n uint32) {
-	switch {
-	case d.buckets == nil:
-		d.first, d.buckets = b, make([]uint32, 1, 256)
-	case b < d.first:
-		d.buckets = append(make([]uint32, d.first-b, d.first-b+len(d.buckets)), d.buckets...)
-		d.first = b
-	case b-d.first >= len(d.buckets):
-		d.buckets = append(d.buckets, make([]uint32, b-d.first+1-len(d.buckets))...)
+// cover makes room for buckets from low to high.
+func (d *digest) cover(low, high int) {
+	if len(d.buckets) == 0 {
+		d.first = low
 	}
-	d.buckets[b-d.first] += n
+	if low < d.first {
+		d.buckets = slices.Insert(d.buckets, 0, make([]uint32, d.first-low)...)
+		d.first = low
+	}
+	if more := high + 1 - d.first - len(d.buckets); more > 0 {
+		d.buckets = append(d.buckets, make([]uint32, more)...)
+	}
 }
 
-// quantile is what quantile_cont gives for the exact values, 0 for none.
-func (d *digest) quantile(p float64) float64 {
+// quantiles are what quantile_cont gives for the exact values, 0 for none. The fractions ascend.
+func (d *digest) quantiles(ps ...float64) []float64 {
+	out := make([]float64, len(ps))
 	if d.n == 0 {
-		return 0
+		return out
 	}
-	at := p * float64(d.n-1)
-	if d.buckets == nil {
-		slices.Sort(d.exact)
-		low := int(at)
-		v := float64(d.exact[low])
-		if low+1 < len(d.exact) {
-			v += (float64(d.exact[low+1]) - v) * (at - float64(low))
+	slices.Sort(d.exact)
+	next, sum := 0, int64(0) // buckets that were passed, and their values
+	for k, p := range ps {
+		at := p * float64(d.n-1)
+		if d.n <= exactValues {
+			low := int(at)
+			v := float64(d.exact[low])
+			if low+1 < len(d.exact) {
+				v += (float64(d.exact[low+1]) - v) * (at - float64(low))
+			}
+			out[k] = v
+			continue
 		}
-		return v
-	}
-	rank, sum := int64(math.Round(at)), int64(0)
-	for i, n := range d.buckets {
-		if sum += int64(n); sum > rank {
-			return middle(d.first + i)
+		for rank := int64(math.Round(at)); sum <= rank; next++ {
+			sum += int64(d.buckets[next])
 		}
+		out[k] = middle(d.first + next - 1)
 	}
-	return middle(d.first + len(d.buckets) - 1)
+	return out
 }

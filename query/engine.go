@@ -84,6 +84,7 @@ type Engine struct {
 	metrics *engineMetrics
 	running *running
 	gate    *admission
+	kept    *summaries // of parts of trace segments
 }
 
 // New makes an engine.
@@ -104,6 +105,7 @@ func New(cfg Config) (*Engine, error) {
 	return &Engine{
 		cfg: cfg, log: cfg.Log.With("component", "query"), metrics: newMetrics(cfg.Registerer),
 		running: newRunning(cfg.Now), gate: newAdmission(cfg.Limits.MaxConcurrent, cfg.Limits.Queue),
+		kept: newSummaries(maxSummaries),
 	}, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -14,277 +15,219 @@ import (
 	"github.com/millstream/millstream/segment"
 )
 
-// maxReserved bounds the room that is made for the spans of a source before any is read.
-const maxReserved = 1 << 20
+// redQuery is the state of one request for services.
+type redQuery struct {
+	*Engine
+	q     *task
+	edges bool
+	slots chan struct{} // a token per part that is being read
 
-// redBytes is what a span takes in memory until its figures are made.
-const redBytes = 12
-
-type operationKey struct{ service, name string }
-
-// redPart is the spans of one source: counts by operation, and for each span with a duration the operation and the duration. Durations are summed up later,
-// when it is known which operations are listed: there may be tens of thousands, and a digest of each would cost more than all the rest.
-type redPart struct {
-	ids    [][]uint32 // operations plus one, by the numbers of service and name; 0: none yet
-	keys   []operationKey
-	spans  []int64
-	errors []int64
-	texts  map[string]uint32 // numbers of the names of services and operations
-	sums   []*redSum         // of each operation, once all parts are known
-
-	of        []uint32
-	durations []int64
-	left      *budget
-
-	services coded // the dictionaries that byCodes is for
-	names    coded
-	byCodes  []uint32 // operation by pair of codes, plus one; 0: not looked up yet
+	mu    sync.Mutex   // guards what q has scanned
+	left  atomic.Int64 // bytes that summaries may still take
+	spans atomic.Int64 // whose edges are made
+	cut   atomic.Bool  // the edges of some were not
 }
 
-// coded is a dictionary whose entries have been numbered.
-type coded struct {
-	first   *string
-	numbers []uint32
+func (e *Engine) newRedQuery(q *task, edges bool) *redQuery {
+	r := &redQuery{Engine: e, q: q, edges: edges, slots: make(chan struct{}, e.cfg.Workers)}
+	r.left.Store(cmp.Or(e.cfg.Limits.Memory, scan.DefaultMemory))
+	return r
 }
 
-// budget is the memory that the parts of one request share.
-type budget struct {
-	mu   sync.Mutex
-	left int64
+// parted is a source that can be read in parts side by side.
+type parted interface {
+	Parts() ([]segment.Source, error)
 }
 
-func (b *budget) take(n int64) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.left -= n; b.left < 0 {
+// summaries gives those of all parts of a stream's sources that overlap the range, in the order of sources.
+func (r *redQuery) summaries(ctx context.Context, t *table) ([]*summary, error) {
+	inputs := t.inputs()
+	parts := make([][]*summary, len(inputs))
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(cap(r.slots))
+	for i, in := range inputs {
+		if !r.q.Range.Overlaps(in.First, in.Last) {
+			continue
+		}
+		g.Go(func() (err error) {
+			parts[i], err = r.source(gctx, in, t.schema)
+			r.q.progress.Sources.Add(1)
+			return err
+		})
+	}
+	err := g.Wait()
+	return slices.Concat(parts...), err
+}
+
+// source gives the summaries of one source: of a segment that lies in the range as a whole a single one, which is kept, else those of the parts that do not lie
+// outside of it.
+func (r *redQuery) source(ctx context.Context, in scan.Input, schema millstream.Schema) ([]*summary, error) {
+	key := summaryKey{in.Segment, wholeSegment, summaryTypes(schema)}
+	whole := r.lasting(key, in.First, in.Last)
+	edges := r.wantEdges(in)
+	if whole {
+		if s := r.kept.get(key, edges); s != nil {
+			return []*summary{s}, r.take(s)
+		}
+	}
+	parts, err := r.parts(ctx, in, key, schema, edges)
+	if err != nil || !whole {
+		return parts, err
+	}
+	s := merge(parts, edges)
+	r.kept.put(key, s) // the parts are asked for no more, so they are the first to be forgotten
+	return []*summary{s}, nil
+}
+
+// lasting says whether what is read of a source between two times, both included, is right for other requests too.
+func (r *redQuery) lasting(key summaryKey, first, last int64) bool {
+	return key.segment != "" && r.q.Range.Contains(first) && r.q.Range.Contains(last)
+}
+
+// parts gives the summaries of a source's parts, which are read side by side.
+func (r *redQuery) parts(ctx context.Context, in scan.Input, key summaryKey, schema millstream.Schema, edges bool) ([]*summary, error) {
+	src, release, err := in.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	parts := []segment.Source{src}
+	if p, ok := src.(parted); ok {
+		if parts, err = p.Parts(); err != nil {
+			return nil, err
+		}
+	}
+	out := make([]*summary, len(parts))
+	g, gctx := errgroup.WithContext(ctx)
+	for i, p := range parts {
+		if first, last := p.Span(); r.q.Range.Overlaps(first, last) {
+			g.Go(func() (err error) {
+				out[i], err = r.part(gctx, p, summaryKey{key.segment, i, key.types}, schema, edges)
+				return err
+			})
+		}
+	}
+	err = g.Wait()
+	return slices.DeleteFunc(out, func(s *summary) bool { return s == nil }), err
+}
+
+// part gives the summary of one part, when it is its turn.
+func (r *redQuery) part(ctx context.Context, p segment.Source, key summaryKey, schema millstream.Schema, edges bool) (*summary, error) {
+	select {
+	case r.slots <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-r.slots }()
+	first, last := p.Span()
+	lasting := r.lasting(key, first, last)
+	if lasting {
+		if s := r.kept.get(key, edges); s != nil {
+			return s, r.take(s)
+		}
+	}
+	s, stats, err := summarize(ctx, p, schema, r.q.Range, edges)
+	r.mu.Lock()
+	r.q.scanned(scan.Stats{ScannedRows: stats.ScannedRows, ScannedBytes: stats.ScannedBytes, Selected: stats.Selected})
+	r.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	if lasting {
+		r.kept.put(key, s)
+	}
+	return s, r.take(s)
+}
+
+// take books the memory of a summary.
+func (r *redQuery) take(s *summary) error {
+	if r.left.Add(-s.size) < 0 {
 		return millstream.Errorf(millstream.Unprocessable, "the services of so many spans do not fit in memory: narrow the time range")
 	}
 	return nil
 }
 
-// red reads the spans of a stream in one pass over four columns, sources in parallel.
-func (e *Engine) red(ctx context.Context, q *task, t *table, left *budget) (parts []*redPart, err error) {
-	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(e.cfg.Workers)
-	var mu sync.Mutex
-	for _, in := range t.inputs() {
-		if !q.Range.Overlaps(in.First, in.Last) {
-			continue
-		}
-		g.Go(func() error {
-			part := &redPart{texts: map[string]uint32{}, left: left}
-			stats, err := part.read(gctx, in, t.schema, q.Range)
-			q.progress.Sources.Add(1)
-			mu.Lock()
-			defer mu.Unlock()
-			q.scanned(stats)
-			parts = append(parts, part)
-			return err
-		})
-	}
-	return parts, g.Wait()
-}
-
-var redFields = []string{"service", "name", "status", "duration_ns"}
-
-func (p *redPart) read(ctx context.Context, in scan.Input, schema millstream.Schema, r millstream.TimeRange) (scan.Stats, error) {
-	src, release, err := in.Open(ctx)
-	if err != nil {
-		return scan.Stats{}, err
-	}
-	defer release()
-	p.of, p.durations = make([]uint32, 0, min(in.Rows, maxReserved)), make([]int64, 0, min(in.Rows, maxReserved))
-	stats, err := scan.Widened(src, schema).Scan(ctx, segment.Scan{Range: r, Fields: redFields}, p.take)
-	return scan.Stats{ScannedRows: stats.ScannedRows, ScannedBytes: stats.ScannedBytes, Selected: stats.Selected}, err
-}
-
-func (p *redPart) take(b *millstream.Batch) error {
-	if err := p.left.take(redBytes * int64(b.Rows())); err != nil {
-		return err
-	}
-	service, name, duration := b.Column("service"), b.Column("name"), b.Column("duration_ns")
-	coded := p.prepare(service, name)
-	failed := failedRows(b.Column("status"))
-	for i := range b.Rows() {
-		var id uint32
-		if coded && service.IsValid(i) && name.IsValid(i) {
-			at := int(service.Codes[i])*len(name.Dict) + int(name.Codes[i])
-			if p.byCodes[at] == 0 {
-				p.byCodes[at] = p.id(p.services.numbers[service.Codes[i]], p.names.numbers[name.Codes[i]], service.Dict[service.Codes[i]], name.Dict[name.Codes[i]]) + 1
-			}
-			id = p.byCodes[at] - 1
-		} else {
-			a, b := textOf(service, i), textOf(name, i)
-			id = p.id(p.number(a), p.number(b), a, b)
-		}
-		p.spans[id]++
-		if failed(i) {
-			p.errors[id]++
-		}
-		if duration == nil || !duration.IsValid(i) {
-			continue
-		}
-		switch duration.Type {
-		case millstream.Int64:
-			p.of, p.durations = append(p.of, id), append(p.durations, duration.Ints[i])
-		case millstream.Double:
-			p.of, p.durations = append(p.of, id), append(p.durations, int64(duration.Floats[i]))
-		}
-	}
-	return nil
-}
-
-// id is the number of an operation, by the numbers and the texts of its names.
-func (p *redPart) id(a, b uint32, service, name string) uint32 {
-	for int(a) >= len(p.ids) {
-		p.ids = append(p.ids, nil)
-	}
-	if row := p.ids[a]; int(b) >= len(row) {
-		p.ids[a] = append(row, make([]uint32, int(b)+1-len(row))...)
-	}
-	at := &p.ids[a][b]
-	if *at == 0 {
-		p.keys, p.spans, p.errors = append(p.keys, operationKey{strings.Clone(service), strings.Clone(name)}), append(p.spans, 0), append(p.errors, 0)
-		*at = uint32(len(p.keys))
-	}
-	return *at - 1
-}
-
-func (p *redPart) number(text string) uint32 {
-	n, ok := p.texts[text]
-	if !ok {
-		n = uint32(len(p.texts))
-		p.texts[strings.Clone(text)] = n
-	}
-	return n
-}
-
-// of numbers a column's dictionary, if it is not the one that was numbered last; it says whether it was not.
-func (c *coded) of(p *redPart, col *millstream.Column) (changed bool) {
-	if c.first == &col.Dict[0] && len(c.numbers) == len(col.Dict) {
+// wantEdges says whether the edges of a source are to be made.
+func (r *redQuery) wantEdges(in scan.Input) bool {
+	if !r.edges {
 		return false
 	}
-	c.first, c.numbers = &col.Dict[0], make([]uint32, len(col.Dict))
-	for k, v := range col.Dict {
-		c.numbers[k] = p.number(v)
+	if r.spans.Add(int64(in.Rows)) <= maxEdgeSpans {
+		return true
 	}
-	return true
+	r.cut.Store(true)
+	return false
 }
 
-// maxCodePairs bounds the memory of pairs of codes.
-const maxCodePairs = 1 << 20
-
-// prepare readies the memory of code pairs for the dictionaries of a batch; false if they are not coded or too many.
-func (p *redPart) prepare(service, name *millstream.Column) bool {
-	if service == nil || name == nil || len(service.Codes) == 0 || len(name.Codes) == 0 || len(service.Dict) == 0 || len(name.Dict) == 0 {
-		return false
-	}
-	pairs := len(service.Dict) * len(name.Dict)
-	if pairs > maxCodePairs {
-		return false
-	}
-	other := p.services.of(p, service)
-	if p.names.of(p, name) || other {
-		p.byCodes = make([]uint32, pairs)
-	}
-	return true
-}
-
-// failedRows says of a row whether its status is error.
-func failedRows(status *millstream.Column) func(i int) bool {
-	if status == nil {
-		return func(int) bool { return false }
-	}
-	if status.Codes == nil {
-		return func(i int) bool { return status.IsValid(i) && status.Text(i) == "error" }
-	}
-	failed := make([]bool, len(status.Dict))
-	for k, v := range status.Dict {
-		failed[k] = v == "error"
-	}
-	return func(i int) bool { return status.IsValid(i) && failed[status.Codes[i]] }
-}
-
-func textOf(c *millstream.Column, i int) string {
-	if c == nil || !c.IsValid(i) {
-		return ""
-	}
-	return c.Text(i)
-}
-
-// redSum is a service or a listed operation over all parts.
-type redSum struct {
+// serviceSum is a service and its operations with most spans, from the most on.
+type serviceSum struct {
 	name          string
 	spans, errors int64
-	digest        digest
-	service       *redSum // of an operation
-	listed        bool
-	operations    []*redSum // of a service
+	durations     digest
+	top           []topOperation
 }
 
-// figures are those of a sum over a range of so many seconds (0: no rate).
-func (r *redSum) figures(seconds float64) RED {
-	d := RED{Spans: r.spans, Errors: r.errors, P50: r.digest.quantile(0.5), P95: r.digest.quantile(0.95), P99: r.digest.quantile(0.99)}
-	if seconds > 0 {
-		d.Rate = float64(r.spans) / seconds
-	}
-	return d
+type topOperation struct {
+	*operationSummary
+	durations []int64
 }
 
-// servicesOf makes the figures of all parts: the services by name, and of each the operations with most spans.
-func servicesOf(parts []*redPart, seconds float64) []Service {
-	services := map[string]*redSum{}
-	n := 0
-	for _, p := range parts {
-		n += len(p.keys)
-	}
-	sums, operations := make([]redSum, 0, n), make(map[operationKey]*redSum, n)
-	for _, p := range parts {
-		p.sums = make([]*redSum, len(p.keys))
-		for id, k := range p.keys {
-			op := operations[k]
-			if op == nil {
-				s := services[k.service]
-				if s == nil {
-					s = &redSum{name: k.service}
-					services[k.service] = s
-				}
-				sums = append(sums, redSum{name: k.name, service: s})
-				op = &sums[len(sums)-1]
-				operations[k] = op
-				s.operations = append(s.operations, op)
-			}
-			op.spans, op.errors = op.spans+p.spans[id], op.errors+p.errors[id]
-			op.service.spans, op.service.errors = op.service.spans+p.spans[id], op.service.errors+p.errors[id]
-			p.sums[id] = op
+// servicesOf makes the figures: the services by name, and of each the operations with most spans. There may be tens of thousands of others, whose durations
+// only count for their services.
+func servicesOf(s *summary, seconds float64) []Service {
+	byName := map[string]*serviceSum{}
+	from := 0
+	for i := range s.operations {
+		op := &s.operations[i]
+		sum := byName[op.service]
+		if sum == nil {
+			sum = &serviceSum{name: op.service}
+			byName[op.service] = sum
 		}
+		durations := s.durations[from:op.end]
+		from = op.end
+		sum.spans, sum.errors = sum.spans+op.spans, sum.errors+op.errors
+		sum.durations.add(durations)
+		sum.place(topOperation{op, durations})
 	}
-	for _, s := range services {
-		slices.SortFunc(s.operations, func(a, b *redSum) int { return cmp.Or(cmp.Compare(b.spans, a.spans), strings.Compare(a.name, b.name)) })
-		s.operations = s.operations[:min(len(s.operations), maxOperations)]
-		for _, op := range s.operations {
-			op.listed = true
-		}
-	}
-	for _, p := range parts {
-		for i, id := range p.of {
-			op := p.sums[id]
-			op.service.digest.add(p.durations[i])
-			if op.listed {
-				op.digest.add(p.durations[i])
-			}
-		}
-	}
-	out := make([]Service, 0, len(services))
-	for _, s := range services {
-		v := Service{Name: s.name, RED: s.figures(seconds)}
-		for _, op := range s.operations {
-			v.Operations = append(v.Operations, Operation{Name: op.name, RED: op.figures(seconds)})
+	out := make([]Service, 0, len(byName))
+	var d digest
+	for _, sum := range byName {
+		v := Service{Name: sum.name, RED: newRED(sum.spans, sum.errors, &sum.durations, seconds), Operations: make([]Operation, 0, len(sum.top))}
+		for _, op := range sum.top {
+			d.reset()
+			d.add(op.durations)
+			v.Operations = append(v.Operations, Operation{Name: op.name, RED: newRED(op.spans, op.errors, &d, seconds)})
 		}
 		out = append(out, v)
 	}
 	slices.SortFunc(out, func(a, b Service) int { return strings.Compare(a.Name, b.Name) })
 	return out
+}
+
+// place puts an operation into the list of those with most spans, if it belongs there.
+func (s *serviceSum) place(op topOperation) {
+	order := func(a, b topOperation) int {
+		return cmp.Or(cmp.Compare(b.spans, a.spans), strings.Compare(a.name, b.name))
+	}
+	if len(s.top) == maxOperations {
+		if order(op, s.top[maxOperations-1]) > 0 {
+			return
+		}
+		s.top = s.top[:maxOperations-1]
+	}
+	at, _ := slices.BinarySearchFunc(s.top, op, order)
+	s.top = slices.Insert(s.top, at, op)
+}
+
+// newRED makes figures over a range of so many seconds (0: no rate).
+func newRED(spans, errors int64, d *digest, seconds float64) RED {
+	q := d.quantiles(0.5, 0.95, 0.99)
+	r := RED{Spans: spans, Errors: errors, P50: q[0], P95: q[1], P99: q[2]}
+	if seconds > 0 {
+		r.Rate = float64(spans) / seconds
+	}
+	return r
 }
 
 // seconds is the length of the query's range; 0 without a start: there is no rate of all time.

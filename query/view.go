@@ -188,7 +188,7 @@ func (e *Engine) inputs(q *task, st *stream) []scan.Input {
 	ins := make([]scan.Input, 0, len(st.segments)+len(st.tails))
 	for _, s := range st.segments {
 		ins = append(ins, scan.Input{
-			Rows: int(s.Rows), First: s.MinTime, Last: s.MaxTime, Segment: true,
+			Rows: int(s.Rows), First: s.MinTime, Last: s.MaxTime, Segment: s.ID,
 			Open: func(ctx context.Context) (segment.Source, func(), error) {
 				h, err := e.fetch(ctx, q, s)
 				if err != nil {

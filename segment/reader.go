@@ -112,6 +112,31 @@ func (r *Reader) Span() (first, last int64) { return r.first, r.last }
 // Fields are the fields that occur, without TimestampField.
 func (r *Reader) Fields() []FieldStat { return r.fields }
 
+// Parts gives the segment in pieces that can be read side by side, one a run: in their order they hold its records. A part is a Source like the whole and as
+// immutable; part i of a segment is the same however often the segment is opened.
+func (r *Reader) Parts() ([]Source, error) {
+	if len(r.runs) == 1 {
+		return []Source{r}, nil
+	}
+	parts := make([]Source, len(r.runs))
+	for i, x := range r.runs {
+		h, err := r.header(i)
+		if err != nil {
+			return nil, err
+		}
+		p := &Reader{data: r.data, index: r.index, dataSize: r.dataSize, indexSize: r.indexSize, runs: r.runs[i : i+1], headers: r.headers[i : i+1],
+			rows: int64(x.rows), first: x.minTime, last: x.maxTime}
+		for _, f := range r.fields {
+			if c := h.column(f.Name); c != nil {
+				f.Rows = c.rows
+				p.fields = append(p.fields, f)
+			}
+		}
+		parts[i] = p
+	}
+	return parts, nil
+}
+
 // header is the parsed header of a run.
 func (r *Reader) header(i int) (*runHeader, error) {
 	if h := r.headers[i].Load(); h != nil {

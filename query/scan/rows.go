@@ -149,7 +149,7 @@ func (s *rowScan) scan(ctx context.Context, i int, stats *Stats) error {
 	defer s.Progress.Sources.Add(1)
 	rng, ok := s.window(s.Inputs[i])
 	if !ok {
-		if s.Inputs[i].Segment {
+		if s.Inputs[i].Segment != "" {
 			s.Progress.Pruned.Add(1)
 		}
 		return nil

@@ -33,7 +33,8 @@ type Request struct {
 type Input struct {
 	Rows        int
 	First, Last int64 // times of the first and the last record, both included
-	Segment     bool  // a published segment, which counts in Stats.Pruned
+	// Segment is the published segment that it is, which counts in Stats.Pruned; empty for rows that are at hand.
+	Segment millstream.SegmentID
 	// Open gives the source and what to call when it is no longer read. It is called at most once at a time, when the request comes to the input.
 	Open func(ctx context.Context) (src segment.Source, release func(), err error)
 }
@@ -111,7 +112,7 @@ func (r *run) with(ctx context.Context, in Input, stats *Stats, f func(segment.S
 	defer release()
 	before := *stats
 	err = f(widen(src, r.types))
-	if in.Segment && err == nil && stats.ScannedRows == before.ScannedRows && stats.Selected == before.Selected {
+	if in.Segment != "" && err == nil && stats.ScannedRows == before.ScannedRows && stats.Selected == before.Selected {
 		stats.Pruned++
 		r.Progress.Pruned.Add(1)
 	}
