@@ -62,7 +62,13 @@ export class Harness {
   async page(o: PageOptions = {}): Promise<Page> {
     if (!o.stranger) this.#session ??= await this.#signIn();
     const context = await this.browser.newContext({ viewport: { width: o.width ?? 1440, height: o.height ?? 900 }, colorScheme: o.theme ?? "light", reducedMotion: "reduce", timezoneId: "UTC", locale: "en-GB", permissions: ["clipboard-read", "clipboard-write"], ...(o.stranger ? {} : { storageState: this.#session! }) });
-    await context.addInitScript(() => addEventListener("securitypolicyviolation", (e) => console.error(`content policy: ${e.violatedDirective} ${e.blockedURI} ${e.sample}`)));
+    await context.addInitScript(() => {
+      addEventListener("securitypolicyviolation", (e) => console.error(`content policy: ${e.violatedDirective} ${e.blockedURI} ${e.sample}`));
+      // Even the shortest transition is a moment in which the colours of two themes mix.
+      const still = new CSSStyleSheet();
+      still.replaceSync("*,*::before,*::after{transition:none!important}");
+      document.adoptedStyleSheets = [still];
+    });
     const page = await context.newPage(), problems: string[] = [];
     page.setDefaultTimeout(20_000);
     const note = (text: string) => { if (!o.allow?.some((a) => a.test(text))) problems.push(text); };
@@ -103,12 +109,13 @@ export class Harness {
     const size = page.viewportSize()!;
     for (const width of widths) {
       await page.setViewportSize({ width, height: size.height });
-      await page.evaluate(() => new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(r))));
+      await painted(page);
       assert.deepEqual(await page.evaluate(overflow), [], `${name}: wider than ${width} px`);
     }
     await page.setViewportSize(size);
     for (const theme of ["light", "dark"] as const) {
       await page.emulateMedia({ colorScheme: theme, reducedMotion: "reduce" });
+      await painted(page);
       assert.deepEqual(await violations(page), [], `${name}: axe, ${theme}`);
     }
     assert.deepEqual(this.#problems.get(page), [], name);
@@ -159,9 +166,12 @@ export async function until(what: string, holds: () => Promise<unknown> | unknow
   }
 }
 
+const painted = (page: Page) => page.evaluate(() => new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(r))));
+
 async function picture(page: Page, width: number, height: number): Promise<Buffer> {
   await page.setViewportSize({ width, height });
-  await page.evaluate(async () => { (document.activeElement as HTMLElement | null)?.blur?.(); await document.fonts.ready; await new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(r))); });
+  await page.evaluate(async () => { (document.activeElement as HTMLElement | null)?.blur?.(); await document.fonts.ready; });
+  await painted(page);
   return page.screenshot({ animations: "disabled", caret: "hide" });
 }
 
