@@ -13,7 +13,7 @@ export interface Range { from: string; to: string }
 /** A range of moments, in milliseconds; the end is excluded. */
 export interface Span { start: number; end: number }
 /** What relative and local times are read against. */
-export interface Clock { now: number; zone: string; week?: "monday" | "sunday" }
+export interface Clock { now: number; zone: string; week?: "monday" | "saturday" | "sunday" }
 /** What is wrong with a text, and at which character. */
 export interface Fault { error: string; position: number }
 
@@ -131,7 +131,7 @@ function value(p: Point, c: Clock, end: boolean): number {
     if (far(t)) return NaN;
   }
   if (!p.round) return t;
-  const week = c.week === "sunday" ? 0 : 1;
+  const week = { monday: 1, saturday: 6, sunday: 0 }[c.week ?? "monday"];
   return end ? ceil(t, p.round, c.zone, week) : floor(t, p.round, c.zone, week);
 }
 

@@ -71,7 +71,7 @@ export function formatTime(t: number | string, o: TimeParts = {}): string {
   const c = civil(ms, o.zone ?? zone());
   const date = o.date === false ? "" : `${String(c.year).padStart(4, "0")}-${two(c.month)}-${two(c.day)}`;
   if (o.time === false) return date;
-  const half = boot.prefs.clock === "12";
+  const half = boot.prefs.clock === "12h";
   let time = `${two(half ? c.hour % 12 || 12 : c.hour)}:${two(c.minute)}`;
   if (o.seconds !== false) time += `:${two(c.second)}`;
   if (o.ns) time += `.${typeof t === "string" ? (/\.(\d+)/.exec(t)?.[1] ?? "").padEnd(9, "0") : String(c.ms).padStart(3, "0") + "000000"}`;
