@@ -30,11 +30,14 @@ const (
 )
 
 // read decodes a JSON body strictly: the content type must say JSON, and unknown, repeated and trailing things are errors, each with its position.
-func read(r *http.Request, into any) error {
+func read(r *http.Request, into any) error { return readUpTo(maxJSON, r, into) }
+
+// readUpTo is read with a limit of its own, in bytes.
+func readUpTo(limit int64, r *http.Request, into any) error {
 	if err := wantJSON(r); err != nil {
 		return err
 	}
-	text, err := decode.Body(r.Body, r.Header.Get("Content-Encoding"), decode.Limits{MaxBody: maxJSON, MaxDecoded: maxJSON})
+	text, err := decode.Body(r.Body, r.Header.Get("Content-Encoding"), decode.Limits{MaxBody: limit, MaxDecoded: limit})
 	if err != nil {
 		return err
 	}

@@ -37,9 +37,12 @@ type Variable struct {
 	Multi      bool         `json:"multi,omitempty"`
 	IncludeAll bool         `json:"include_all,omitempty"`
 	AllValue   string       `json:"all_value,omitempty" doc:"what stands for all; absent: all of them"`
-	Default    []string     `json:"default,omitempty"`
+	Default    []string     `json:"default,omitempty" doc:"what is chosen at first; $__all: every value"`
 	Hidden     bool         `json:"hidden,omitempty"`
 }
+
+// All among the values of a variable stands for every one.
+const All = "$__all"
 
 // VariableType says where a variable's choices come from.
 type VariableType string

@@ -36,7 +36,7 @@ const (
 
 var (
 	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
-	refName      = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
+	refName      = regexp.MustCompile(`^[^\x00-\x1f\x7f]{1,64}$`)
 	durationText = regexp.MustCompile(`^[0-9]+(ms|s|m|h|d)$`)
 	stepText     = regexp.MustCompile(`^>?([0-9]+(ms|s|m|h|d|w|y)|\$\{?[A-Za-z_][A-Za-z0-9_]*\}?)$`)
 	colorText    = regexp.MustCompile(`^(green|yellow|orange|red|blue|purple|gray|transparent|#[0-9a-fA-F]{6})$`)
@@ -131,27 +131,38 @@ func (c *checker) variables(path string, all []Variable) {
 	seen := map[string]bool{}
 	for i := range all {
 		v, at := &all[i], fmt.Sprintf("%s[%d]", path, i)
-		if !variableName.MatchString(v.Name) || strings.HasPrefix(v.Name, "__") {
-			c.failf(at+".name", "%.80q is not allowed: use letters, digits and _, not two _ in front", v.Name)
-		}
+		c.variable(at, v)
 		if seen[v.Name] {
 			c.failf(at+".name", "%q is there twice", v.Name)
 		}
 		seen[v.Name] = true
-		oneOf(c, at+".type", v.Type, false, variableTypes)
-		oneOf(c, at+".language", v.Language, true, []Language{PromQL, SQL})
-		c.text(at+".label", v.Label, maxShort)
-		c.text(at+".query", v.Query, maxText)
-		c.text(at+".regex", v.Regex, maxText)
-		c.text(at+".all_value", v.AllValue, maxText)
-		c.values(at+".options", v.Options)
-		c.values(at+".default", v.Default)
-		if v.Type == Query && strings.TrimSpace(v.Query) == "" {
-			c.failf(at+".query", "a variable of the type query needs one")
-		}
-		if v.Type == Constant && len(v.Options) != 1 {
-			c.failf(at+".options", "a constant has one value")
-		}
+	}
+}
+
+// Validate checks one variable, as Dashboard.Validate does.
+func (v *Variable) Validate(path string) error {
+	c := &checker{}
+	c.variable(path, v)
+	return c.err
+}
+
+func (c *checker) variable(at string, v *Variable) {
+	if !variableName.MatchString(v.Name) || strings.HasPrefix(v.Name, "__") {
+		c.failf(at+".name", "%.80q is not allowed: use letters, digits and _, not two _ in front", v.Name)
+	}
+	oneOf(c, at+".type", v.Type, false, variableTypes)
+	oneOf(c, at+".language", v.Language, true, []Language{PromQL, SQL})
+	c.text(at+".label", v.Label, maxShort)
+	c.text(at+".query", v.Query, maxText)
+	c.text(at+".regex", v.Regex, maxText)
+	c.text(at+".all_value", v.AllValue, maxText)
+	c.values(at+".options", v.Options)
+	c.values(at+".default", v.Default)
+	if v.Type == Query && strings.TrimSpace(v.Query) == "" {
+		c.failf(at+".query", "a variable of the type query needs one")
+	}
+	if v.Type == Constant && len(v.Options) != 1 {
+		c.failf(at+".options", "a constant has one value")
 	}
 }
 
@@ -166,24 +177,35 @@ func (c *checker) panels(path string, all []Panel) {
 	seen := map[int]bool{}
 	for i := range all {
 		p, at := &all[i], fmt.Sprintf("%s[%d]", path, i)
-		if p.ID < 1 {
-			c.failf(at+".id", "it is %d, ids begin with 1", p.ID)
-		}
+		c.panel(at, p)
 		if seen[p.ID] {
 			c.failf(at+".id", "%d is there twice", p.ID)
 		}
 		seen[p.ID] = true
-		oneOf(c, at+".type", p.Type, false, panelTypes)
-		c.text(at+".title", p.Title, maxShort)
-		c.text(at+".description", p.Description, maxText)
-		c.grid(at+".grid", p.Grid)
-		c.targets(at+".targets", p)
-		c.options(at+".options", &p.Options)
-		c.original(at+".original", p)
 		if c.err != nil {
 			return
 		}
 	}
+}
+
+// Validate checks one panel, as Dashboard.Validate does.
+func (p *Panel) Validate(path string) error {
+	c := &checker{}
+	c.panel(path, p)
+	return c.err
+}
+
+func (c *checker) panel(at string, p *Panel) {
+	if p.ID < 1 {
+		c.failf(at+".id", "it is %d, ids begin with 1", p.ID)
+	}
+	oneOf(c, at+".type", p.Type, false, panelTypes)
+	c.text(at+".title", p.Title, maxShort)
+	c.text(at+".description", p.Description, maxText)
+	c.grid(at+".grid", p.Grid)
+	c.targets(at+".targets", p)
+	c.options(at+".options", &p.Options)
+	c.original(at+".original", p)
 }
 
 func (c *checker) grid(path string, g Grid) {
@@ -202,7 +224,7 @@ func (c *checker) targets(path string, p *Panel) {
 	for i := range p.Targets {
 		t, at := &p.Targets[i], fmt.Sprintf("%s[%d]", path, i)
 		if !refName.MatchString(t.Ref) {
-			c.failf(at+".ref", "%.40q is not allowed: use up to 32 letters, digits, _ or -", t.Ref)
+			c.failf(at+".ref", "%.80q is not allowed: use 1 to 64 characters", t.Ref)
 		}
 		if seen[t.Ref] {
 			c.failf(at+".ref", "%q is there twice", t.Ref)
