@@ -193,9 +193,6 @@ func (a *API) updateStream(w http.ResponseWriter, r *http.Request) error {
 	if err := read(r, &in); err != nil {
 		return err
 	}
-	if err := in.check(); err != nil {
-		return err
-	}
 	if s, err = a.Streams.UpdateStream(r.Context(), s.ID, store.StreamPatch(in), entryOf(r, s.Key.Signal.String()+"/"+s.Key.Name)); err != nil {
 		return err
 	}
@@ -204,38 +201,6 @@ func (a *API) updateStream(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return reply(w, http.StatusOK, view)
-}
-
-// Bounds of a stream's settings.
-const (
-	maxRetentionDays = 36_500
-	maxStreamFields  = 10_000
-	maxIndexedFields = 200
-	maxFieldName     = 256
-)
-
-func (p *streamPatchBody) check() error {
-	if v := p.RetentionDays; v != nil && (*v < 0 || *v > maxRetentionDays) {
-		return millstream.Errorf(millstream.Invalid, "retention_days is %d, it must lie between 0 and %d", *v, maxRetentionDays)
-	}
-	if v := p.MaxFields; v != nil && (*v < 0 || *v > maxStreamFields) {
-		return millstream.Errorf(millstream.Invalid, "max_fields is %d, it must lie between 0 and %d", *v, maxStreamFields)
-	}
-	if v := p.WriteMode; v != nil && *v != "" && *v != "wal" {
-		return millstream.Errorf(millstream.Invalid, "write_mode is %q, it must be wal or empty", *v)
-	}
-	if p.IndexedFields == nil {
-		return nil
-	}
-	if n := len(*p.IndexedFields); n > maxIndexedFields {
-		return millstream.Errorf(millstream.Invalid, "indexed_fields has %d names, at most %d are allowed", n, maxIndexedFields)
-	}
-	for _, f := range *p.IndexedFields {
-		if f == "" || len(f) > maxFieldName {
-			return millstream.Errorf(millstream.Invalid, "indexed_fields has a name of %d bytes, it must have 1 to %d", len(f), maxFieldName)
-		}
-	}
-	return nil
 }
 
 func (a *API) deleteStream(w http.ResponseWriter, r *http.Request) error {

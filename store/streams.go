@@ -48,6 +48,39 @@ type StreamPatch struct {
 	MaxFields     *int
 }
 
+// Bounds of a stream's settings.
+const (
+	maxRetentionDays = 36_500
+	maxStreamFields  = 10_000
+	maxIndexedFields = 200
+	maxFieldName     = 256
+)
+
+// check refuses settings out of bounds.
+func (p *StreamPatch) check() error {
+	if v := p.RetentionDays; v != nil && (*v < 0 || *v > maxRetentionDays) {
+		return millstream.Errorf(millstream.Invalid, "retention_days is %d, it must lie between 0 and %d", *v, maxRetentionDays)
+	}
+	if v := p.MaxFields; v != nil && (*v < 0 || *v > maxStreamFields) {
+		return millstream.Errorf(millstream.Invalid, "max_fields is %d, it must lie between 0 and %d", *v, maxStreamFields)
+	}
+	if v := p.WriteMode; v != nil && *v != "" && *v != "wal" {
+		return millstream.Errorf(millstream.Invalid, "write_mode is %q, it must be wal or empty", *v)
+	}
+	if p.IndexedFields == nil {
+		return nil
+	}
+	if n := len(*p.IndexedFields); n > maxIndexedFields {
+		return millstream.Errorf(millstream.Invalid, "indexed_fields has %d names, at most %d are allowed", n, maxIndexedFields)
+	}
+	for _, f := range *p.IndexedFields {
+		if f == "" || len(f) > maxFieldName {
+			return millstream.Errorf(millstream.Invalid, "indexed_fields has a name of %d bytes, it must have 1 to %d", len(f), maxFieldName)
+		}
+	}
+	return nil
+}
+
 var streamName = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}$`)
 
 // EnsureStream finds a stream by name or creates it. An unknown organization is NotFound; a name that is not allowed or one stream too many is Invalid.
@@ -147,6 +180,9 @@ func (s *Store) StreamSegments(ctx context.Context, id millstream.StreamID) ([]m
 
 // UpdateStream changes settings.
 func (s *Store) UpdateStream(ctx context.Context, id millstream.StreamID, p StreamPatch, a auth.Entry) (Stream, error) {
+	if err := p.check(); err != nil {
+		return Stream{}, err
+	}
 	params := db.UpdateStreamParams{ID: string(id), RetentionDays: narrow(p.RetentionDays), WriteMode: p.WriteMode, MaxFields: narrow(p.MaxFields)}
 	if p.IndexedFields != nil {
 		params.IndexedFields = escapeAll(*p.IndexedFields)

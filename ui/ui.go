@@ -24,14 +24,14 @@ type Frame struct {
 	Theme     string // "light" or "dark"; empty: as the system
 	Density   string // "compact" or "comfortable"; empty: default
 
-	Page   string // path of the page below the organization, or below the base path for pages of no organization; marks the navigation
-	UserID string // who is signed in; empty: nobody
-	Email  string
-	Name   string
-	Org    string   // slug of the organization he works in
-	Orgs   []string // slugs of all he may work in
-	Role   string   // "viewer", "editor", "admin" or "owner"
-	Now    time.Time
+	Page     string // path of the page below the organization, or below the base path for pages of no organization; marks the navigation
+	UserID   string // who is signed in; empty: nobody
+	Email    string
+	UserName string
+	Org      string   // slug of the organization he works in
+	Orgs     []string // slugs of all he may work in
+	Role     string   // "viewer", "editor", "admin" or "owner"
+	Now      time.Time
 
 	Prefs   json.RawMessage // the reader's preferences, an object
 	Streams []StreamRef     // of the organization, those with the newest data first; at most 500
@@ -87,7 +87,7 @@ func (f Frame) boot() any {
 		Prefs   json.RawMessage `json:"prefs"`
 		Streams []StreamRef     `json:"streams"`
 		Data    map[string]any  `json:"data"`
-	}{f.Base, f.Org, user{f.UserID, f.Email, f.Name}, f.Role, f.FormToken, f.Now.UTC(), f.Version, f.Page, prefs, streams, data}
+	}{f.Base, f.Org, user{f.UserID, f.Email, f.UserName}, f.Role, f.FormToken, f.Now.UTC(), f.Version, f.Page, prefs, streams, data}
 }
 
 // OrgPath is the path of a page of the organization.

@@ -28,7 +28,7 @@ func html(t *testing.T, c templ.Component) string {
 func pages(base, text string) map[string]templ.Component {
 	f := Frame{Base: base, Home: base + "/", Version: text, FormToken: text}
 	in := f
-	in.UserID, in.Email, in.Name, in.Org, in.Orgs, in.Role, in.Page = text, text, text, text, []string{text}, "owner", "logs"
+	in.UserID, in.Email, in.UserName, in.Org, in.Orgs, in.Role, in.Page = text, text, text, text, []string{text}, "owner", "logs"
 	in.Streams, in.Data, in.Prefs = []StreamRef{{Signal: text, Name: text}}, map[string]any{text: text}, json.RawMessage(`{}`)
 	p := &Problem{Field: "email", Text: text, Hint: text}
 	targets := Targets{URL: "http://localhost:5080" + base, GRPC: "localhost:4317", Token: text}

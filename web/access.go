@@ -44,9 +44,9 @@ func administers(v *visit) error {
 	return &millstream.Error{Kind: millstream.Forbidden, Msg: "this part of Access is for administrators of the organization", Hint: "an owner or administrator can give you the role"}
 }
 
-// done leads to a page that says what has just been done.
+// done leads to a page that says what has just been done; what is a key of said, and may be followed by further parameters.
 func (p *Pages) done(w http.ResponseWriter, v *visit, path, what string) error {
-	return p.redirect(w, "/"+url.PathEscape(v.frame.Org)+"/"+path+"?done="+url.QueryEscape(what))
+	return p.redirect(w, "/"+url.PathEscape(v.frame.Org)+"/"+path+"?done="+what)
 }
 
 // said is what a page is told to say by done. It can only be one of ours: anything else in the address is not repeated.

@@ -55,6 +55,10 @@ type Config struct {
 // catalog is what the pages show of the database. *store.Store fits.
 type catalog interface {
 	Streams(ctx context.Context, org millstream.OrgID, sig millstream.Signal) ([]store.StreamSummary, error)
+	Stream(ctx context.Context, k millstream.StreamKey) (store.Stream, error)
+	StreamSegments(ctx context.Context, id millstream.StreamID) ([]millstream.Segment, error)
+	UpdateStream(ctx context.Context, id millstream.StreamID, p store.StreamPatch, a auth.Entry) (store.Stream, error)
+	DeleteStream(ctx context.Context, id millstream.StreamID, a auth.Entry) error
 	Organizations(ctx context.Context, user string) ([]auth.Organization, error)
 	PreferencesID(ctx context.Context, by store.Author) (string, error)
 	Document(ctx context.Context, by store.Author, kind store.DocumentKind, id string) (store.Document, error)
@@ -125,6 +129,7 @@ func (p *Pages) mux() *chi.Mux {
 		add("GET", "/{org}/"+e.path, p.signedIn(e.page, p.explorer(e.title, e.script)))
 	}
 	p.accessRoutes(add)
+	p.streamRoutes(add)
 	add("GET", "/cluster/status", p.signedIn("cluster/status", p.statusPage))
 	add("POST", "/cluster/status/cancel", p.signedIn("cluster/status", p.cancelQuery))
 	add("GET", "/settings", p.signedIn("settings", p.settings))
