@@ -48,7 +48,7 @@ func get(t *testing.T, url string, headers ...string) answer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return answer{resp.StatusCode, resp.Header, body}
+	return answer{resp.StatusCode, resp.Header, body, resp.Trailer}
 }
 
 func TestUnknownPathsAndMethods(t *testing.T) {

@@ -127,9 +127,10 @@ func newWorld(t testing.TB, change ...func(*API)) *world {
 
 // answer is a reply, read whole.
 type answer struct {
-	status int
-	header http.Header
-	body   []byte
+	status  int
+	header  http.Header
+	body    []byte
+	trailer http.Header
 }
 
 func (a answer) into(t testing.TB, v any) {
@@ -187,7 +188,7 @@ func (w *world) do(req *http.Request) answer {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return answer{resp.StatusCode, resp.Header, text}
+	return answer{resp.StatusCode, resp.Header, text, resp.Trailer}
 }
 
 // want makes a call and fails the test unless it answers with the status; into, if not nil, gets the body.

@@ -173,18 +173,44 @@ func (a *API) query(w http.ResponseWriter, r *http.Request) error {
 		return millstream.Errorf(millstream.Unprocessable, "asynchronous search jobs are not part of this release: run the query directly")
 	}
 	w.Header().Set("Content-Type", format.ContentType())
+	if !format.Annotated() {
+		w.Header().Set("Trailer", partialTrailer+", "+warningTrailer)
+	}
 	enc := query.NewEncoder(format, w)
 	answer, err := a.run(r.Context(), req, enc)
-	if err == nil {
-		return gone(enc.Close(answer))
+	if err != nil {
+		return a.brokenAnswer(w, r, enc, err)
 	}
-	return a.brokenAnswer(w, r, enc, err)
+	if err := enc.Close(answer); err != nil {
+		return gone(err)
+	}
+	if !format.Annotated() {
+		annotate(w.Header(), answer)
+	}
+	return nil
+}
+
+// Trailers of an answer whose format has no place for what they say.
+const (
+	partialTrailer = "Millstream-Partial"
+	warningTrailer = "Millstream-Warning"
+)
+
+// annotate says behind an answer why rows may be missing.
+func annotate(h http.Header, a *query.Answer) {
+	for _, reason := range a.Reasons {
+		h.Add(partialTrailer, reason)
+	}
+	for _, text := range a.Warnings {
+		h.Add(warningTrailer, text)
+	}
 }
 
 // brokenAnswer ends an answer that failed: as an ordinary error while nothing was sent; later inside the answer, where the format can say it.
 func (a *API) brokenAnswer(w http.ResponseWriter, r *http.Request, enc query.Encoder, err error) error {
 	if !enc.Started() {
 		w.Header().Del("Content-Type")
+		w.Header().Del("Trailer")
 		return err
 	}
 	c := callOf(r)

@@ -48,7 +48,7 @@ func (e *Engine) runSQL(ctx context.Context, q *task, bound *sql.Bound, ts *tabl
 			e.log.Warn("removing a query's temporary directory", "error", err)
 		}
 	}()
-	job := engine.Job{SQL: query.SQL, MaxRows: int64(out.most())}
+	job := engine.Job{SQL: query.SQL, MaxRows: int64(out.most()), Ordered: query.Ordered}
 	x := &export{e: e, q: q, dir: dir, direct: direct}
 	defer x.release()
 	for i := range query.Tables {

@@ -35,6 +35,9 @@ func (f Format) ContentType() string {
 	return "application/json"
 }
 
+// Annotated says whether the format has a place for what is said beside the rows: that they are partial, warnings, statistics.
+func (f Format) Annotated() bool { return f == JSON || f == NDJSON }
+
 // Encoder writes an answer as it comes. Nothing reaches the writer before the first flushSize bytes are there or Close is called, so that an early failure can
 // still be answered as one. After an error the output is not valid and must be cut off.
 type Encoder interface {

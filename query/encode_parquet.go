@@ -76,10 +76,16 @@ type parquetWriter struct {
 	w    *parquet.Writer
 	cols []parquetColumn
 	rows []parquet.Row
+	size int // of the row group's values
 }
 
-// parquetRows is how many rows are handed to the library at once.
-const parquetRows = 256
+// At most parquetRows rows and about parquetBytes are handed to the library at once. It keeps a row group in memory until it is complete, and DuckDB reads one in
+// chunks of 2,048 rows: groupBytes bounds both.
+const (
+	parquetRows  = 256
+	parquetBytes = 4 << 20
+	groupBytes   = 32 << 20
+)
 
 func newParquetWriter(w io.Writer, cols []parquetColumn, options ...parquet.WriterOption) *parquetWriter {
 	root := &orderedGroup{Group: parquet.Group{}}
@@ -108,21 +114,32 @@ func parquetNode(t millstream.Type) parquet.Node {
 
 // write adds n rows; a nil column has nulls only.
 func (p *parquetWriter) write(cols []*millstream.Column, n int) error {
-	for from := 0; from < n; from += parquetRows {
-		to := min(n, from+parquetRows)
-		for len(p.rows) < to-from {
-			p.rows = append(p.rows, make(parquet.Row, 0, len(cols)))
-		}
-		rows := p.rows[:to-from]
-		for r := range rows {
-			rows[r] = rows[r][:0]
-			for i, c := range cols {
-				rows[r] = append(rows[r], p.value(c, from+r, i))
+	for from := 0; from < n; {
+		rows, size := 0, 0
+		for ; rows < parquetRows && from < n && size < parquetBytes; rows, from = rows+1, from+1 {
+			if rows == len(p.rows) {
+				p.rows = append(p.rows, make(parquet.Row, 0, len(cols)))
 			}
+			row := p.rows[rows][:0]
+			for i, c := range cols {
+				v := p.value(c, from, i)
+				row, size = append(row, v), size+8
+				if v.Kind() == parquet.ByteArray {
+					size += len(v.ByteArray())
+				}
+			}
+			p.rows[rows] = row
 		}
-		if _, err := p.w.WriteRows(rows); err != nil {
+		if _, err := p.w.WriteRows(p.rows[:rows]); err != nil {
 			return fmt.Errorf("write Parquet rows: %w", err)
 		}
+		if p.size += size; p.size < groupBytes {
+			continue
+		}
+		if err := p.w.Flush(); err != nil {
+			return fmt.Errorf("write Parquet row group: %w", err)
+		}
+		p.size = 0
 	}
 	return nil
 }

@@ -203,3 +203,34 @@ func BenchmarkJSON(b *testing.B) {
 type discard int64
 
 func (d *discard) Write(p []byte) (int, error) { *d += discard(len(p)); return len(p), nil }
+
+// A file of wide rows has small row groups: both its writer and DuckDB hold one in memory.
+func TestParquetRowGroups(t *testing.T) {
+	var out bytes.Buffer
+	e := query.NewEncoder(query.Parquet, &out)
+	if err := e.Columns([]query.Column{{Name: "s", Type: "VARCHAR"}}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		c := textColumn("s", strings.Repeat(string(rune('a'+i)), 3<<20), strings.Repeat(string(rune('A'+i)), 3<<20))
+		if err := e.Rows(&query.Rows{N: 2, Columns: []millstream.Column{c}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := e.Close(&query.Answer{}); err != nil {
+		t.Fatal(err)
+	}
+	f, err := parquet.OpenFile(bytes.NewReader(out.Bytes()), int64(out.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, groups := f.NumRows(), f.RowGroups()
+	if rows != 40 || len(groups) != 4 {
+		t.Errorf("%d rows in %d row groups", rows, len(groups))
+	}
+	for _, g := range groups {
+		if n := g.NumRows(); n > 12 {
+			t.Errorf("a row group of %d rows", n)
+		}
+	}
+}

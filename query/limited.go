@@ -64,30 +64,17 @@ func (l *limited) Rows(r *Rows) error {
 		return errEnough
 	}
 	if l.bytes > maxAnswerBytes {
-		l.q.warn(fmt.Sprintf("the answer was cut at %d rows, where it was larger than %d MiB: select fewer fields, or filter more", l.rows, maxAnswerBytes>>20))
+		l.tooLarge()
 		return errEnough
 	}
 	l.rows += r.N
-	l.bytes += size(r)
+	l.bytes += r.Size()
 	return l.sink.Rows(r)
 }
 
-// size is about what a block's values take in memory.
-func size(r *Rows) (n int) {
-	for i := range r.Columns {
-		c := &r.Columns[i]
-		n += 8*len(c.Ints) + 8*len(c.Floats)
-		if c.Codes != nil {
-			for k, code := range c.Codes {
-				if c.IsValid(k) {
-					n += len(c.Dict[code])
-				}
-			}
-		} else if len(c.Offsets) > 0 {
-			n += int(c.Offsets[r.N] - c.Offsets[0])
-		}
-	}
-	return n
+// tooLarge says that the answer ends here because of its bytes.
+func (l *limited) tooLarge() {
+	l.q.warn(fmt.Sprintf("the answer was cut at %d rows, where it was larger than %d MiB: select fewer fields, or filter more", l.rows, maxAnswerBytes>>20))
 }
 
 // cut shortens a block to n rows.

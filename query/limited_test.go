@@ -14,7 +14,7 @@ type counting struct{ rows, bytes int }
 func (c *counting) Columns([]Column) error { return nil }
 func (c *counting) Rows(r *Rows) error {
 	c.rows += r.N
-	c.bytes += size(r)
+	c.bytes += r.Size()
 	return nil
 }
 

@@ -112,7 +112,8 @@ func (e *Engine) runPlan(ctx context.Context, q *task, plan *sql.Plan, t *table,
 		defer e.prefetch(ctx, q, t.segments)()
 	}
 	stats, err := scan.Run(ctx, scan.Request{
-		Plan: plan, Range: q.Range, Schema: t.schema, Inputs: t.inputs(), Workers: e.cfg.Workers, Memory: e.cfg.Limits.Memory, Progress: &q.progress,
+		Plan: plan, Range: q.Range, Schema: t.schema, Inputs: t.inputs(), Workers: e.cfg.Workers, Memory: e.cfg.Limits.Memory,
+		MaxBytes: maxAnswerBytes, Progress: &q.progress,
 	}, func(r *Rows) error {
 		if err := out.Columns(planColumns(plan, t.schema)); err != nil {
 			return err
@@ -122,6 +123,9 @@ func (e *Engine) runPlan(ctx context.Context, q *task, plan *sql.Plan, t *table,
 	q.scanned(stats)
 	if err != nil && !errors.Is(err, errEnough) {
 		return err
+	}
+	if stats.Cut {
+		out.tooLarge()
 	}
 	return out.Columns(planColumns(plan, t.schema)) // an empty answer has columns too
 }

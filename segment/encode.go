@@ -26,8 +26,9 @@ type Info struct {
 	Fields            []FieldStat
 }
 
-// maxRunBytes bounds the values of a run, so that encoding one takes bounded memory and every offset fits its type.
-const maxRunBytes = 256 << 20
+// maxRunBytes bounds the values of a run, so that encoding one takes bounded memory, and so does reading a block of it, here and in DuckDB, which reads a row
+// group in chunks of 2,048 rows: they may be rows of a megabyte. A full run of ordinary records is half as large.
+const maxRunBytes = 64 << 20
 
 var runWriters sync.Pool // of *runWriter at level 0
 

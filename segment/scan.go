@@ -23,19 +23,20 @@ type piece interface {
 
 // scanner runs one Scan over the pieces of a source.
 type scanner struct {
-	ctx    context.Context
-	s      Scan
-	names  []string // columns to emit
-	types  []millstream.Type
-	filter node
-	ranged node // filter and the range of times
-	pieces []piece
-	emit   func(*millstream.Batch) error
-	out    millstream.Batch
-	cols   []millstream.Column // memory of out's columns
-	times  []int64
-	zero   zeros
-	stats  ScanStats
+	ctx     context.Context
+	s       Scan
+	names   []string // columns to emit
+	types   []millstream.Type
+	filter  node
+	ranged  node // filter and the range of times
+	pieces  []piece
+	started piece // the one in use, while records are emitted
+	emit    func(*millstream.Batch) error
+	out     millstream.Batch
+	cols    []millstream.Column // memory of out's columns
+	times   []int64
+	zero    zeros
+	stats   ScanStats
 }
 
 func newScanner(ctx context.Context, fields []FieldStat, s Scan, emit func(*millstream.Batch) error) (*scanner, error) {

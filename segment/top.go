@@ -8,8 +8,11 @@ import (
 	"github.com/millstream/millstream"
 )
 
-// topChunk is how many records of a limited scan are made at a time.
-const topChunk = 4096
+// A limited scan makes topChunk records at a time, fewer if their texts are larger than topBytes.
+const (
+	topChunk = 4096
+	topBytes = 16 << 20
+)
 
 // hit is a selected record.
 type hit struct {
@@ -103,16 +106,23 @@ func (x *scanner) runTop() error {
 		return cmp.Or(cmp.Compare(a.piece, b.piece), cmp.Compare(a.row, b.row))
 	})
 	x.stats.Selected = int64(len(h.all))
-	for part := range slices.Chunk(h.all, topChunk) {
-		if err := x.emitHits(part); err != nil {
+	for n := topChunk; len(h.all) > 0; {
+		part := h.all[:min(n, len(h.all))]
+		fit, err := x.emitHits(part)
+		if err != nil {
 			return err
 		}
+		if fit >= len(part) {
+			h.all = h.all[len(part):]
+		}
+		n = min(fit, topChunk)
 	}
 	return nil
 }
 
-// emitHits reads the records in the order in which they are stored, and emits them in the order of all.
-func (x *scanner) emitHits(all []hit) error {
+// emitHits reads the records in the order in which they are stored, and emits them in the order of all. It says how many such records are likely to fit into
+// topBytes; if that is less than these, it has emitted none.
+func (x *scanner) emitHits(all []hit) (fit int, err error) {
 	order := make([]int, len(all))
 	for i := range order {
 		order[i] = i
@@ -135,26 +145,32 @@ func (x *scanner) emitHits(all []hit) error {
 			to++
 		}
 		p := x.pieces[first.piece]
-		if from == 0 || all[order[from-1]].piece != first.piece {
+		if x.started != p { // else the block that it stands on is still decoded
 			if err := p.start(); err != nil {
-				return err
+				return 0, err
 			}
+			x.started = p
 		}
 		p.want(need)
 		b := p.at(first.row / blockRows)
 		if err := x.ctx.Err(); err != nil {
-			return err
+			return 0, err
 		}
+		size := 1
 		for i, name := range x.names {
 			c, err := b.column(name)
 			if err != nil {
-				return err
+				return 0, err
 			}
 			appendRows(&stored[i], from, c, &m, to-from)
+			size += len(stored[i].Bytes)
+		}
+		if fit = max(1, to*topBytes/size); fit < len(all) && size > topBytes {
+			return fit, nil
 		}
 		from = to
 	}
-	return x.emitOrdered(all, order, stored)
+	return max(fit, len(all)), x.emitOrdered(all, order, stored)
 }
 
 // emitOrdered permutes the stored columns: all[order[k]] is row k of them.

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net/http"
+	"runtime/debug"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -45,6 +47,7 @@ type parts struct {
 func serve(ctx context.Context, cfg *config.Config, settings []config.Effective, stderr io.Writer) (err error) {
 	p := &parts{cfg: cfg, settings: settings, began: time.Now(), registry: newRegistry()}
 	p.log, p.collector = telemetry.NewLogger(stderr, cfg.Telemetry.LogLevel, cfg.Telemetry.LogFormat)
+	limitHeap(cfg)
 	db, err := p.openDatabase(ctx)
 	if err != nil {
 		return err
@@ -66,6 +69,19 @@ func serve(ctx context.Context, cfg *config.Config, settings []config.Effective,
 		node.Service{Name: "http", Run: p.serveHTTP},
 		node.Service{Name: "announce", Run: p.announce},
 	)
+}
+
+// limitHeap makes the garbage collector work harder rather than let the heap pass the node's share: of what the SQL engine may not have, a quarter is left to
+// the database and the page cache. GOMEMLIMIT overrides it.
+func limitHeap(cfg *config.Config) {
+	if debug.SetMemoryLimit(-1) == math.MaxInt64 {
+		debug.SetMemoryLimit(heapLimit(config.Memory(), cfg))
+	}
+}
+
+func heapLimit(memory config.Size, cfg *config.Config) int64 {
+	const least = 512 << 20 // beside the buffer of unflushed rows; with less the collector would hardly stop
+	return int64(max((memory-cfg.Querier.MemoryLimit)/4*3, cfg.Intake.BufferTotal+least))
 }
 
 // migrate brings the schema up to date, as every start does, and exits.

@@ -203,7 +203,7 @@ func (c *Config) fill() error {
 		c.Querier.Threads = runtime.GOMAXPROCS(0)
 	}
 	if c.Querier.MemoryLimit == 0 {
-		c.Querier.MemoryLimit = memory() / 10 * 6
+		c.Querier.MemoryLimit = Memory() / 10 * 6
 	}
 	if c.Cluster.AdvertiseAddr == "" {
 		c.Cluster.AdvertiseAddr = c.HTTP.Listen
@@ -254,8 +254,8 @@ func (c *Config) Validate() []error {
 	return errs
 }
 
-// memory is what the machine, or the container, has; 4 GiB if that cannot be told.
-func memory() Size {
+// Memory is what the machine, or the container, has; 4 GiB if that cannot be told.
+func Memory() Size {
 	for _, f := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
 		if b, err := os.ReadFile(f); err == nil {
 			if n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64); err == nil && n < 1<<50 {

@@ -138,24 +138,43 @@ func (b *builder) field() arrow.Field {
 	return arrow.Field{Name: b.name, Type: b.typ, Nullable: true, Metadata: arrow.NewMetadata([]string{TypeKey}, []string{b.sql})}
 }
 
-// append copies the first n values of a vector.
-func (b *builder) append(v mapping.Vector, n int) error {
+// append copies the values [from, to) of a vector.
+func (b *builder) append(v mapping.Vector, from, to int) error {
+	if from == to {
+		return nil
+	}
 	data := mapping.VectorGetData(v)
 	valid := (*uint64)(mapping.VectorGetValidity(v))
-	b.appendValidity(valid, n)
+	b.appendValidity(valid, from, to)
 	switch {
-	case n == 0:
 	case b.width > 0:
-		b.data = append(b.data, unsafe.Slice((*byte)(data), n*b.width)...)
+		b.data = append(b.data, unsafe.Slice((*byte)(data), to*b.width)[from*b.width:]...)
 	case b.width == 0:
-		b.appendBools(unsafe.Slice((*byte)(data), n))
+		b.appendBools(unsafe.Slice((*byte)(data), to)[from:])
 	default:
-		if err := b.appendTexts(unsafe.Slice((*[16]byte)(data), n), valid); err != nil {
+		if err := b.appendTexts(unsafe.Slice((*[16]byte)(data), to), valid, from); err != nil {
 			return err
 		}
 	}
-	b.rows += n
+	b.rows += to - from
 	return nil
+}
+
+// addSizes adds what the first values of a vector take to sizes.
+func (b *builder) addSizes(sizes []int, v mapping.Vector) {
+	if b.width >= 0 || len(sizes) == 0 {
+		for i := range sizes {
+			sizes[i] += b.width
+		}
+		return
+	}
+	values := unsafe.Slice((*[16]byte)(mapping.VectorGetData(v)), len(sizes))
+	valid := (*uint64)(mapping.VectorGetValidity(v))
+	for i := range sizes {
+		if isValid(valid, i) {
+			sizes[i] += textLength(&values[i])
+		}
+	}
 }
 
 // isValid reads DuckDB's mask, where no mask means that no value is null.
@@ -167,9 +186,9 @@ func isValid(mask *uint64, row int) bool {
 	return word&(1<<(row&63)) != 0
 }
 
-func (b *builder) appendValidity(mask *uint64, n int) {
-	for row := range n {
-		at := b.rows + row
+func (b *builder) appendValidity(mask *uint64, from, to int) {
+	for row := from; row < to; row++ {
+		at := b.rows + row - from
 		if at&7 == 0 {
 			b.valid = append(b.valid, 0)
 		}
@@ -196,14 +215,14 @@ func (b *builder) appendBools(values []byte) {
 
 // appendTexts reads DuckDB's strings: four bytes of length, then the text itself if it has at most twelve bytes, else four of its bytes and a pointer. What
 // stands in place of a null is not defined.
-func (b *builder) appendTexts(values [][16]byte, mask *uint64) error {
+func (b *builder) appendTexts(values [][16]byte, mask *uint64, from int) error {
 	if len(b.offsets) == 0 {
 		b.offsets = append(b.offsets, 0)
 	}
-	for row := range values {
+	for row := from; row < len(values); row++ {
 		if isValid(mask, row) {
 			s := &values[row]
-			n := int(binary.NativeEndian.Uint32(s[:4]))
+			n := textLength(s)
 			if n <= 12 {
 				b.data = append(b.data, s[4:4+n]...)
 			} else {
@@ -217,6 +236,8 @@ func (b *builder) appendTexts(values [][16]byte, mask *uint64) error {
 	}
 	return nil
 }
+
+func textLength(s *[16]byte) int { return int(binary.NativeEndian.Uint32(s[:4])) }
 
 // finish gives the array of what was collected and starts anew.
 func (b *builder) finish() arrow.Array {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -15,6 +16,9 @@ import (
 
 // socketFD is the descriptor of a child's end of its socket.
 const socketFD = 3
+
+// goMemory is what the Go heap of a child should stay within: it holds a batch and its copy, and DuckDB's memory is not in it.
+const goMemory = 128 << 20
 
 // ChildMain is the whole of a child process: it runs one job after another until the parent closes the socket. It does not return before.
 func ChildMain() error {
@@ -33,6 +37,7 @@ func ChildMain() error {
 	if err := errors.Join(file.Close(), unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)); err != nil {
 		return err
 	}
+	debug.SetMemoryLimit(goMemory)
 	c := &child{conn: newConn(sock), jobs: make(chan message)}
 	go c.receive()
 	return c.run()

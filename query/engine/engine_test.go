@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
 	_ "github.com/duckdb/duckdb-go/v2"
 	"github.com/millstream/millstream"
 	"golang.org/x/sys/unix"
@@ -376,5 +377,27 @@ func TestParallel(t *testing.T) {
 	}
 	if len(p.all) > 2 {
 		t.Errorf("%d children", len(p.all))
+	}
+}
+
+// Rows of a megabyte go out a few at a time, whole and in order, though DuckDB gives 2,048 at once.
+func TestWideRows(t *testing.T) {
+	p := newPool(t, nil)
+	n, largest := int64(0), 0
+	_, err := p.Run(t.Context(), Job{SQL: "SELECT i, CASE WHEN i % 7 <> 0 THEN repeat(chr(65 + (i % 26)::INTEGER), 1 << 20) END AS s FROM range(100) AS r(i)"}, func(r arrow.RecordBatch) error {
+		size := 0
+		for i := range int(r.NumRows()) {
+			s := r.Column(1).(*array.String).Value(i)
+			size += len(s)
+			if r.Column(0).(*array.Int64).Value(i) != n || r.Column(1).IsNull(i) != (n%7 == 0) || n%7 != 0 && s != strings.Repeat(string(rune('A'+n%26)), 1<<20) {
+				t.Errorf("row %d is wrong", n)
+			}
+			n++
+		}
+		largest = max(largest, size)
+		return nil
+	})
+	if err != nil || n != 100 || largest > batchBytes || largest < batchBytes/2 {
+		t.Errorf("%d rows, the largest batch has %d bytes, %v", n, largest, err)
 	}
 }

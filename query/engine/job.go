@@ -16,6 +16,9 @@ type Job struct {
 	// MaxRows and MaxBytes limit the answer; 0: no limit. An answer over MaxRows is cut and says so; one over MaxBytes is an error.
 	MaxRows  int64
 	MaxBytes int64
+	// Ordered says that the statement sorts its answer. DuckDB is then told MaxRows beforehand, so that it keeps only the first rows while it sorts. Without a sort
+	// a limit would make it collect all rows before it gives the first.
+	Ordered bool
 }
 
 // Table is a view over Parquet files.

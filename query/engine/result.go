@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	batchRows  = 16 << 10
-	batchBytes = 8 << 20 // a batch ends with the chunk of rows that passes this
+	batchRows  = 16 << 10 // a batch has about so many rows
+	batchBytes = 8 << 20  // and no more, unless one row alone is larger
 )
 
 // run prepares the views, locks the instance, and runs the job's statement; the answer goes to c as an Arrow stream.
@@ -50,8 +50,8 @@ func (i *instance) statement(sql string) (mapping.PreparedStatement, error) {
 	return stmt, nil
 }
 
-// shape asks DuckDB what columns the statement has and gives the statement to run: the same one with its names made unique, a limit if there is one, which
-// lets DuckDB keep only the first rows while it sorts, and the columns that Arrow has no type for as text.
+// shape asks DuckDB what columns the statement has and gives the statement to run: the same one with its names made unique, a limit where that helps, and the
+// columns that Arrow has no type for as text.
 func (i *instance) shape(j *Job) ([]*builder, string, error) {
 	stmt, err := i.statement(j.SQL)
 	if err != nil {
@@ -70,7 +70,7 @@ func (i *instance) shape(j *Job) ([]*builder, string, error) {
 		mapping.DestroyLogicalType(&t)
 	}
 	sql := fmt.Sprintf("SELECT %s FROM (%s) AS q(%s)", strings.Join(exprs, ", "), j.SQL, strings.Join(names, ", "))
-	if j.MaxRows > 0 {
+	if j.MaxRows > 0 && j.Ordered {
 		sql += fmt.Sprintf(" LIMIT %d", j.MaxRows+1)
 	}
 	return columns, sql, nil
@@ -123,17 +123,32 @@ type sender struct {
 	w       *ipc.Writer
 	rows    int
 	sent    bool
+	sizes   []int // of the rows of a chunk
 }
 
+// add takes the first rows of a chunk. They may be rows of megabytes, so batches end between any two of them.
 func (s *sender) add(chunk mapping.DataChunk, rows int) error {
+	s.sizes = append(s.sizes[:0], make([]int, rows)...)
 	for k, b := range s.columns {
-		if err := b.append(mapping.DataChunkGetVector(chunk, mapping.IdxT(k)), rows); err != nil {
-			return err
-		}
+		b.addSizes(s.sizes, mapping.DataChunkGetVector(chunk, mapping.IdxT(k)))
 	}
-	s.rows += rows
-	if s.rows >= batchRows || s.size() >= batchBytes {
-		return s.flush()
+	for from := 0; from < rows; {
+		to, size := from, s.size()
+		for to < rows && (size+s.sizes[to] <= batchBytes || s.rows+to-from == 0) {
+			size += s.sizes[to]
+			to++
+		}
+		for k, b := range s.columns {
+			if err := b.append(mapping.DataChunkGetVector(chunk, mapping.IdxT(k)), from, to); err != nil {
+				return err
+			}
+		}
+		s.rows += to - from
+		if from = to; from < rows || s.rows >= batchRows {
+			if err := s.flush(); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

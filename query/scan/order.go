@@ -110,7 +110,12 @@ func (h *worstFirst) Pop() any           { return nil }
 // emitRows sends the given rows of columns in blocks.
 func emitRows(cols []millstream.Column, rows []int32, emit func(*Rows) error) error {
 	for len(rows) > 0 {
-		n := min(len(rows), BlockRows)
+		n := blockEnd(len(rows), func(k int) (size int64) {
+			for i := range cols {
+				size += valueSize(&cols[i], int(rows[k]))
+			}
+			return size
+		})
 		out := &Rows{N: n, Columns: make([]millstream.Column, len(cols))}
 		for i := range cols {
 			g := newGather(cols[i].Name, cols[i].Type, n)

@@ -3,6 +3,7 @@ package scan
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -26,6 +27,8 @@ type rowScan struct {
 	mu   sync.Mutex
 	refs []ref
 	held []*chunk
+	size int64 // of held
+	full bool  // refs were cut by their bytes: no row after the last of them is wanted
 }
 
 // chunk is a copy of rows that a source emitted.
@@ -60,6 +63,7 @@ func (r *run) rows(ctx context.Context, emit func(*Rows) error) (Stats, error) {
 		return stats, err
 	}
 	s.cut()
+	stats.Cut = s.full
 	return stats, s.emit(emit)
 }
 
@@ -157,33 +161,43 @@ func (s *rowScan) scan(ctx context.Context, i int, stats *Stats) error {
 	return s.with(ctx, s.Inputs[i], stats, func(src segment.Source) error {
 		seq := int64(0)
 		q := segment.Scan{Range: rng, Filter: s.Plan.Filter, Fields: s.fields, Times: true, Newest: s.newest, Limit: max(s.need, 0)}
+		inOrder := !s.byTime || q.Limit > 0 && !reorders(src, q.Filter)
 		st, err := src.Scan(ctx, q, func(b *millstream.Batch) error {
-			c := s.copy(b, i)
-			if err := s.budget.take(c.size); err != nil {
-				return err
-			}
-			s.keep(c, seq)
-			seq += int64(len(c.times))
-			return ctx.Err()
+			return s.chunks(b, i, func(c *chunk) error {
+				if err := s.budget.take(c.size); err != nil {
+					return err
+				}
+				if wanted := s.keep(c, seq); !wanted && inOrder {
+					return errBeyond
+				}
+				seq += int64(len(c.times))
+				return ctx.Err()
+			})
 		})
 		s.scanned(stats, st)
+		if errors.Is(err, errBeyond) {
+			return nil
+		}
 		return err
 	})
 }
+
+// errBeyond ends the scan of a source whose further rows cannot be in the answer.
+var errBeyond = errors.New("beyond the answer")
 
 // window is the part of the range in which an input's rows may still be among the asked ones.
 func (s *rowScan) window(in Input) (millstream.TimeRange, bool) {
 	rng := s.Range
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.need < 0 || len(s.refs) < s.need {
+	if !s.full && (s.need < 0 || len(s.refs) < s.need) {
 		return rng, true
 	}
 	if !s.byTime {
 		return rng, false
 	}
 	s.prune()
-	bound := s.refs[s.need-1].time
+	bound := s.refs[len(s.refs)-1].time
 	if s.newest {
 		rng.Start = max(rng.Start, bound)
 	} else {
@@ -192,38 +206,73 @@ func (s *rowScan) window(in Input) (millstream.TimeRange, bool) {
 	return rng, rng.Overlaps(in.First, in.Last)
 }
 
-// keep adds a chunk's rows, and now and then lets go of those that cannot be in the answer.
-func (s *rowScan) keep(c *chunk, seq int64) {
+// keep adds a chunk's rows, and now and then lets go of those that cannot be in the answer. It says whether any of the chunk's may still be in it.
+func (s *rowScan) keep(c *chunk, seq int64) (wanted bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c.live = len(c.times)
-	s.held = append(s.held, c)
+	s.held, s.size = append(s.held, c), s.size+c.size
 	for i, t := range c.times {
 		s.refs = append(s.refs, ref{time: t, chunk: c, row: i, seq: seq + int64(i)})
 	}
-	if s.need >= 0 && len(s.refs) > 2*s.need+BlockRows {
+	if s.need >= 0 && len(s.refs) > 2*s.need+BlockRows || s.MaxBytes > 0 && s.size > s.MaxBytes+s.MaxBytes/4 {
 		s.prune()
 	}
+	return c.live > 0
 }
 
 // prune sorts the rows and drops what is beyond the asked ones.
 func (s *rowScan) prune() {
 	slices.SortFunc(s.refs, s.compare)
-	if s.need < 0 || len(s.refs) <= s.need {
+	end := s.end()
+	if end == len(s.refs) {
 		return
 	}
-	for _, r := range s.refs[s.need:] {
+	for _, r := range s.refs[end:] {
 		r.chunk.live--
 	}
-	clear(s.refs[s.need:])
-	s.refs = s.refs[:s.need]
+	clear(s.refs[end:])
+	s.refs = s.refs[:end]
 	s.held = slices.DeleteFunc(s.held, func(c *chunk) bool {
 		if c.live > 0 {
 			return false
 		}
 		s.budget.used.Add(-c.size)
+		s.size -= c.size
 		return true
 	})
+}
+
+// end is how many of the sorted rows may be in the answer. A cut by bytes stays one: what comes later can only push rows out.
+func (s *rowScan) end() int {
+	end := len(s.refs)
+	if s.need >= 0 {
+		end = min(end, s.need)
+	}
+	if s.MaxBytes <= 0 || s.size <= s.MaxBytes {
+		return end
+	}
+	sum := int64(0)
+	for i := s.Plan.Offset; i < end; i++ {
+		if sum > s.MaxBytes {
+			s.full = true
+			return i
+		}
+		sum += s.rowSize(s.refs[i])
+	}
+	return end
+}
+
+// rowSize is about what the output of a row takes.
+func (s *rowScan) rowSize(r ref) (n int64) {
+	for _, at := range s.at {
+		if at < 0 {
+			n += 8
+		} else {
+			n += valueSize(r.chunk.cols[at], r.row)
+		}
+	}
+	return n
 }
 
 func (s *rowScan) compare(a, b ref) int {
@@ -245,17 +294,40 @@ func (s *rowScan) cut() {
 	s.refs = s.refs[min(s.Plan.Offset, len(s.refs)):]
 }
 
-// copy takes what a batch holds out of the source's memory.
-func (s *rowScan) copy(b *millstream.Batch, source int) *chunk {
-	n := len(b.Times)
-	c := &chunk{source: source, times: slices.Clone(b.Times), cols: make([]*millstream.Column, len(s.fields)), size: int64(n) * 48}
-	for i, f := range s.fields {
-		from := b.Column(f)
+// chunks takes what a batch holds out of the source's memory, a block at a time.
+func (s *rowScan) chunks(b *millstream.Batch, source int, f func(*chunk) error) error {
+	cols := make([]*millstream.Column, len(s.fields))
+	for i, name := range s.fields {
+		cols[i] = b.Column(name)
+	}
+	for from := 0; from < len(b.Times); {
+		to := from + blockEnd(len(b.Times)-from, func(i int) (size int64) {
+			for _, c := range cols {
+				size += valueSize(c, from+i)
+			}
+			return size
+		})
+		if err := f(s.copy(b.Times[from:to], cols, from, source)); err != nil {
+			return err
+		}
+		from = to
+	}
+	return nil
+}
+
+// copy copies rows from one on.
+func (s *rowScan) copy(times []int64, cols []*millstream.Column, at, source int) *chunk {
+	n := len(times)
+	c := &chunk{source: source, times: slices.Clone(times), cols: make([]*millstream.Column, len(s.fields)), size: int64(n) * 48}
+	for i, from := range cols {
 		if from == nil {
 			continue
 		}
-		g := newGather(f, from.Type, n)
-		for row := range n {
+		g := newGather(s.fields[i], from.Type, n)
+		if from.Codes == nil && from.Type == millstream.String {
+			g.col.Bytes = make([]byte, 0, from.Offsets[at+n]-from.Offsets[at])
+		}
+		for row := at; row < at+n; row++ {
 			g.take(from, row)
 		}
 		col := g.column()
@@ -269,7 +341,7 @@ func (s *rowScan) copy(b *millstream.Batch, source int) *chunk {
 func (s *rowScan) emit(emit func(*Rows) error) error {
 	types, names := s.fieldTypes(), s.names()
 	for refs := s.refs; len(refs) > 0; {
-		n := min(len(refs), BlockRows)
+		n := blockEnd(len(refs), func(i int) int64 { return s.rowSize(refs[i]) })
 		if err := emit(s.block(refs[:n], names, types)); err != nil {
 			return err
 		}
@@ -332,7 +404,7 @@ func (s *rowScan) stream(ctx context.Context, emit func(*Rows) error) (Stats, er
 					if err := gctx.Err(); err != nil {
 						return err
 					}
-					return out.send(s.copy(b, i))
+					return s.chunks(b, i, out.send)
 				})
 				s.scanned(&stats[i], st)
 				return err
@@ -365,7 +437,7 @@ func (o *streamer) send(c *chunk) error {
 	drop := min(o.skip, len(refs))
 	o.skip -= drop
 	for refs = refs[drop:]; len(refs) > 0; {
-		n := min(len(refs), BlockRows)
+		n := blockEnd(len(refs), func(i int) int64 { return o.s.rowSize(refs[i]) })
 		if err := o.emit(o.s.block(refs[:n], o.names, o.types)); err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package scan_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -231,5 +232,64 @@ func TestManyGroups(t *testing.T) {
 				t.Errorf("group %q has %s, want %d", g[0], g[1], want[g[0]])
 			}
 		}
+	}
+}
+
+// TestAnswersAreCutByBytes: the rows up to the bound are the first of the answer, in blocks of a bounded size, and no more are held than that.
+func TestAnswersAreCutByBytes(t *testing.T) {
+	const width, rows, sources = 100 << 10, 200, 3
+	schema := millstream.Schema{Fields: []millstream.Field{{Name: "message", Type: millstream.String}}}
+	var ins []scan.Input
+	for s := range sources {
+		b := millstream.NewBuilder(millstream.Limits{})
+		for i := range rows {
+			b.String([]byte("message"), []byte(fmt.Sprintf("%06d", i*sources+s)+strings.Repeat("x", width)))
+			if err := b.Commit(epoch + int64(i*sources+s)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var data, index bytes.Buffer
+		if _, err := segment.Encode(&data, &index, []*millstream.Batch{b.Batch()}, segment.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		r, err := segment.Open(bytes.NewReader(data.Bytes()), int64(data.Len()), bytes.NewReader(index.Bytes()), int64(index.Len()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ins = append(ins, scan.Opened(r))
+	}
+	for name, c := range map[string]struct {
+		plan  qsql.Plan
+		first int // number of the first row
+		step  int // to the next; 0: not told
+		rows  int
+		cut   bool
+	}{
+		"newest":    {plan: qsql.Plan{Order: []qsql.Order{{Desc: true}}, Limit: 1000}, first: rows*sources - 1, step: -1, rows: 103, cut: true},
+		"oldest":    {plan: qsql.Plan{Order: []qsql.Order{{}}, Limit: 1000}, step: 1, rows: 103, cut: true},
+		"offset":    {plan: qsql.Plan{Order: []qsql.Order{{}}, Offset: 100, Limit: 1000}, first: 100, step: 1, rows: 103, cut: true},
+		"unordered": {plan: qsql.Plan{Limit: 1000}, first: -1, rows: 103, cut: true},
+		"few":       {plan: qsql.Plan{Order: []qsql.Order{{}}, Limit: 90}, step: 1, rows: 90},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.plan.Star = true
+			n := 0
+			stats, err := scan.Run(t.Context(), scan.Request{Plan: &c.plan, Range: millstream.TimeRange{End: math.MaxInt64}, Schema: schema, Inputs: ins, Memory: 48 << 20, MaxBytes: 10 << 20, Workers: 2}, func(r *scan.Rows) error {
+				if r.Size() > scan.BlockBytes {
+					t.Errorf("a block of %d bytes", r.Size())
+				}
+				for i := range r.N {
+					number, err := strconv.Atoi(r.Columns[1].Str(i)[:6])
+					if err != nil || c.first >= 0 && number != c.first+n*c.step {
+						t.Fatalf("row %d is number %d, %v", n, number, err)
+					}
+					n++
+				}
+				return nil
+			})
+			if err != nil || n != c.rows || stats.Cut != c.cut {
+				t.Errorf("%d rows, cut %v, %v", n, stats.Cut, err)
+			}
+		})
 	}
 }

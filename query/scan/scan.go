@@ -25,6 +25,8 @@ type Request struct {
 
 	Workers int   // sources scanned at a time; 0: one per CPU
 	Memory  int64 // bytes that groups, kept rows and quantile values may take together; 0: DefaultMemory
+	// MaxBytes cuts an answer that does not aggregate where its values are larger than that; 0: no bound.
+	MaxBytes int64
 	// Progress, if set, counts sources as they are finished.
 	Progress *Progress
 }
@@ -48,8 +50,11 @@ func Opened(s segment.Source) Input {
 // DefaultMemory bounds the state of one request that names no bound.
 const DefaultMemory = 512 << 20
 
-// BlockRows is the most rows that are emitted at once.
-const BlockRows = 4096
+// A block that is emitted has at most BlockRows rows, and so many fewer that its values are not larger than BlockBytes, but at least one.
+const (
+	BlockRows  = 4096
+	BlockBytes = 8 << 20
+)
 
 // Progress is what a running request has done so far; it may be read at any time. Pruned are segments, of those in Sources, that needed no reading.
 type Progress struct{ Sources, Pruned, Rows, Bytes atomic.Int64 }
@@ -61,16 +66,60 @@ type Rows struct {
 	Columns []millstream.Column
 }
 
+// Size is about what a block's values take in memory, in bytes.
+func (r *Rows) Size() (n int) {
+	for i := range r.Columns {
+		c := &r.Columns[i]
+		n += 8*len(c.Ints) + 8*len(c.Floats)
+		if c.Codes != nil {
+			for k, code := range c.Codes {
+				if c.IsValid(k) {
+					n += len(c.Dict[code])
+				}
+			}
+		} else if len(c.Offsets) > 0 {
+			n += int(c.Offsets[r.N] - c.Offsets[0])
+		}
+	}
+	return n
+}
+
+// valueSize is about what one value takes; a nil column has nulls only.
+func valueSize(c *millstream.Column, i int) int64 {
+	switch {
+	case c == nil:
+		return 0
+	case c.Type != millstream.String:
+		return 8
+	case !c.IsValid(i):
+		return 0
+	}
+	return int64(len(c.Str(i)))
+}
+
+// blockEnd is how many of n rows, of which size tells the sizes, make the next block.
+func blockEnd(n int, size func(i int) int64) int {
+	n = min(n, BlockRows)
+	sum := int64(0)
+	for i := range n {
+		if sum += size(i); sum > BlockBytes && i > 0 {
+			return i
+		}
+	}
+	return n
+}
+
 // Stats says what a request cost.
 type Stats struct {
 	ScannedRows  int64
 	ScannedBytes int64
 	Selected     int64 // records that passed the filter, where that was counted
 	Pruned       int   // segments that were opened but whose index showed that no record passes
+	Cut          bool  // rows beyond Request.MaxBytes were left out
 	Stopped      bool  // the run ended with ErrStopped, before it had seen every source
 }
 
-// Run executes the plan and emits the answer in blocks of at most BlockRows. A block and its memory belong to the receiver.
+// Run executes the plan and emits the answer in blocks, see BlockRows. A block and its memory belong to the receiver.
 // A context that ends with the cause ErrStopped does not fail the run: it emits what was found until then.
 // A request that would need more than its memory fails with ErrMemory; the same statement may still fit in an engine that spills to disk.
 func Run(ctx context.Context, r Request, emit func(*Rows) error) (Stats, error) {

@@ -95,6 +95,16 @@ func (w *widened) Scan(ctx context.Context, s segment.Scan, emit func(*millstrea
 	return stats, err
 }
 
+// reorders says whether a scan of the source, in spite of a limit, emits records in another order than that of their times.
+func reorders(src segment.Source, filter segment.Expr) bool {
+	w, ok := src.(*widened)
+	if !ok {
+		return false
+	}
+	_, unsafe := w.split(filter)
+	return len(unsafe) > 0
+}
+
 func (w *widened) convert(b *millstream.Batch) {
 	for i := range b.Columns {
 		if n, ok := w.narrow[b.Columns[i].Name]; ok {

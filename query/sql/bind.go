@@ -128,11 +128,16 @@ func (b *binder) query(ctx context.Context) (*Query, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := &Query{SQL: sql, Columns: b.outputs}
+	q := &Query{SQL: sql, Columns: b.outputs, Ordered: ordered(b.tree)}
 	for _, v := range b.views {
 		q.Tables = append(q.Tables, v.bound())
 	}
 	return q, nil
+}
+
+// ordered says whether a query's own rows, not those of a query within, are sorted.
+func ordered(q node) bool {
+	return slices.ContainsFunc(nodes(q, "modifiers"), func(m node) bool { return text(m, "type") == "ORDER_MODIFIER" })
 }
 
 // name is what DuckDB calls an output column without an alias: the text of its expression.

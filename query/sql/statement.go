@@ -69,6 +69,7 @@ type Query struct {
 	SQL     string
 	Columns []string // see Bound.Columns
 	Tables  []BoundTable
+	Ordered bool // the statement sorts its rows
 }
 
 // BoundTable is one view of a query: which columns of which stream it shows, and which rows.
