@@ -46,11 +46,11 @@ func TestWideRows(t *testing.T) {
 	}
 	const all, newest, duck = "SELECT * FROM wide", "SELECT * FROM wide ORDER BY _timestamp DESC LIMIT 5000", "SELECT *, upper(message[1:10]) AS head FROM wide"
 	ask(all, formats[0])
-	ask(duck, formats[0])
+	ask(duck, formats[0], formats[3])
 	n.Flush()
 	ask(all, formats...)
 	ask(newest, formats[1])
-	ask(duck, formats...)
+	ask(duck, formats[0], formats[3])
 }
 
 // sendWide ingests rows of about width bytes, ten a request.
