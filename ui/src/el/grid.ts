@@ -28,6 +28,8 @@ export class Grid<R extends object = any> extends HTMLElement {
   rowText: (row: R) => string = (r) => JSON.stringify(r);
   /** What a row shows below itself when it is open in place. */
   detail?: (row: R, box: HTMLElement) => void;
+  /** Height of a row in px; 0: by the reader's density. */
+  rowHeight = 0;
   /** How many rows there are in all, when that is more than are loaded. */
   total = 0;
 
@@ -85,6 +87,19 @@ export class Grid<R extends object = any> extends HTMLElement {
     this.scroller.scrollTop = 0;
     this.width = 0;
     this.layout();
+  }
+
+  /** Other rows for the same list: place, selection and what is open stay, for rows that are the same objects. */
+  update(list: R[]) {
+    const top = this.scroller.scrollTop, at = this.current;
+    this.data = list;
+    for (const row of this.open) if (!list.includes(row)) this.open.delete(row);
+    this.at = this.from = at ? list.indexOf(at) : -1;
+    this.asked = -1;
+    this.width = 0;
+    this.layout();
+    this.scroller.scrollTop = top;
+    this.draw();
   }
 
   get wrap() { return this.wrapped; }
@@ -160,19 +175,22 @@ export class Grid<R extends object = any> extends HTMLElement {
   /** Draws the rows in sight anew, after something that they show has changed. */
   refresh() { this.version++; this.count(); this.draw(); }
 
+  /** Measures the rows in sight anew, after what they show has changed its height. */
+  remeasure() { this.draw(); }
+
   // ---- layout
   private layout() {
     if (!this.isConnected) return;
     const width = this.clientWidth;
     if (!width || width === this.width) { if (width) this.draw(); return; }
     this.width = width;
-    this.narrow = width < narrowBelow;
+    this.narrow = width < narrowBelow && !this.rowHeight;
     this.classList.toggle("narrow", this.narrow);
     this.classList.toggle("wrapped", this.wrapped);
-    const row = parseFloat(getComputedStyle(document.documentElement).getPropertyValue("--row")) || 28;
-    this.off.reset(this.data.length, this.narrow ? row + 20 : row);
+    const usual = parseFloat(getComputedStyle(document.documentElement).getPropertyValue("--row")) || 28, row = this.rowHeight || (this.narrow ? usual + 20 : usual);
+    this.off.reset(this.data.length, row);
     this.style.setProperty("--view", `${width}px`);
-    this.style.setProperty("--rh", `${this.narrow ? row + 20 : row}px`);
+    this.style.setProperty("--rh", `${row}px`);
     this.shown = this.narrow && this.cols.some((c) => !c.wide) ? this.cols.filter((c) => !c.wide) : this.cols;
     this.tracks();
     for (const el of this.pool.values()) el.remove();

@@ -35,16 +35,17 @@ addEventListener("keydown", (e) => {
   if (single && document.querySelector("dialog[open]")) return;
   const want = prefix ? `${prefix} ${n}` : n;
   const hit = keys.findLast((k) => k.key === want) ?? keys.findLast((k) => k.key === n);
+  const longer = hit?.key !== want || !prefix ? keys.some((k) => k.key.startsWith(n + " ")) : false;
   clearTimeout(prefixTimer);
   prefix = "";
-  if (hit) {
+  if (hit && !longer) {
     hit.run(e);
     return;
   }
-  if (keys.some((k) => k.key.startsWith(n + " "))) {
-    prefix = n;
-    prefixTimer = window.setTimeout(() => { prefix = ""; }, 1200);
-  }
+  if (!longer) return;
+  prefix = n; // a key that also begins sequences waits for the next one
+  if (hit) e.preventDefault();
+  prefixTimer = window.setTimeout(() => { prefix = ""; hit?.run(e); }, hit ? 400 : 1200);
 });
 
 /** A key as it is printed on this machine's keyboard. */
