@@ -35,6 +35,7 @@ type API struct {
 	Metrics   metricReader   // *query.Engine
 	Metadata  metadataReader // *store.Store
 	Explore   explorer       // *query.Engine
+	Search    searcher       // *query.Engine
 	Flusher   flusher        // *ingest.Writer
 	Traces    tracer         // *query.Engine
 	Documents documents      // *store.Store
@@ -73,7 +74,7 @@ func (a *API) routes() []route {
 	for _, noun := range []func() []route{
 		a.healthRoutes, a.authRoutes, a.tokenRoutes, a.organizationRoutes, a.userRoutes, a.auditRoutes, a.streamRoutes, a.clusterRoutes, a.openapiRoutes,
 		a.jsonRoutes, a.otlpRoutes, a.prometheusWriteRoutes, a.nodeRoutes, a.elasticRoutes, a.lokiRoutes,
-		a.queryRoutes, a.promRoutes, a.exploreRoutes, a.traceRoutes,
+		a.queryRoutes, a.promRoutes, a.exploreRoutes, a.searchRoutes, a.traceRoutes,
 		a.viewRoutes, a.dashboardRoutes, a.preferenceRoutes, a.linkRoutes,
 	} {
 		all = append(all, noun()...)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"net/url"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/ingest/decode"
+	"github.com/millstream/millstream/internal/spelling"
 )
 
 const (
@@ -198,52 +200,14 @@ func jsonName(f reflect.StructField) string {
 
 // didYouMean suggests the nearest known name, or lists all when none is near.
 func didYouMean(name string, known map[string]reflect.Type) string {
-	best, least := "", 1+len(name)/3
-	names := make([]string, 0, len(known))
-	for k := range known {
-		names = append(names, k)
+	names := slices.Sorted(maps.Keys(known))
+	if hint := spelling.Hint(name, names); hint != "" {
+		return hint
 	}
-	slices.Sort(names)
-	for _, k := range names {
-		if d := distance(strings.ToLower(name), strings.ToLower(k)); d <= least && (best == "" || d < distance(strings.ToLower(name), strings.ToLower(best))) {
-			best = k
-		}
-	}
-	switch {
-	case best != "":
-		return fmt.Sprintf("did you mean %q?", best)
-	case len(names) > 0:
+	if len(names) > 0 {
 		return "known fields: " + strings.Join(names, ", ")
 	}
 	return "no fields are expected"
-}
-
-// distance is how many single-character changes turn one name into the other, a swap of neighbours counting as one.
-func distance(a, b string) int {
-	if len(a) > 64 || len(b) > 64 {
-		return 64
-	}
-	rows := make([][]int, len(a)+1)
-	for i := range rows {
-		rows[i] = make([]int, len(b)+1)
-		rows[i][0] = i
-	}
-	for j := range rows[0] {
-		rows[0][j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
-			}
-		}
-	}
-	return rows[len(a)][len(b)]
 }
 
 // typeError says what a value should have been, or passes on what a type's own unmarshaler said.

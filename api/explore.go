@@ -23,7 +23,8 @@ type explorer interface {
 type selectionBody struct {
 	Signal    string        `json:"signal,omitempty" doc:"logs or traces; default: logs"`
 	Stream    string        `json:"stream"`
-	Filter    string        `json:"filter,omitempty" doc:"a SQL condition, such as level = 'error' AND match_all('timeout')"`
+	Language  string        `json:"language,omitempty" doc:"of the filter: sql, the default, or search"`
+	Filter    string        `json:"filter,omitempty" doc:"a SQL condition, such as level = 'error' AND match_all('timeout'); or a search"`
 	TimeRange timeRangeBody `json:"time_range,omitzero"`
 }
 
@@ -48,17 +49,15 @@ func (a *API) exploreRoutes() []route {
 		{method: "POST", path: v1 + "/query/fields", policy: readTelemetry(), handle: a.fields, doc: operation{summary: "Fields and their most frequent values", body: fieldsBody{}, reply: query.FieldStats{}}},
 		{method: "POST", path: v1 + "/query/context", policy: readTelemetry(), handle: a.context, doc: operation{summary: "The records before and after a time", body: contextBody{}, reply: query.Context{}}},
 		{method: "GET", path: v1 + "/query/tail", policy: readTelemetry(), handle: a.tail, doc: operation{summary: "New records as server-sent events", replyType: "text/event-stream",
-			query: []param{{"stream", "string", "name of the stream"}, {"signal", "string", "logs or traces"}, {"filter", "string", "a SQL condition"}}}},
+			query: []param{{"stream", "string", "name of the stream"}, {"signal", "string", "logs or traces"}, {"filter", "string", "a SQL condition, or a search"}, {"language", "string", "of the filter: sql or search"}}}},
 	}
 }
 
 func (a *API) selection(r *http.Request, b selectionBody) (query.Selection, error) {
-	sel := query.Selection{Org: who(r).Org, User: who(r).Actor(), Stream: b.Stream, Filter: b.Filter}
+	sel := query.Selection{Org: who(r).Org, User: who(r).Actor(), Stream: b.Stream, Language: b.Language, Filter: b.Filter}
 	var err error
-	if b.Signal != "" {
-		if sel.Signal, err = millstream.ParseSignal(b.Signal); err != nil {
-			return sel, err
-		}
+	if sel.Signal, err = signalOf(b.Signal); err != nil {
+		return sel, err
 	}
 	if b.Stream == "" {
 		return sel, millstream.Errorf(millstream.Invalid, "no stream is named")
@@ -118,7 +117,7 @@ const tailBeat = 15 * time.Second
 // tail streams new records: an event "records" with an array of objects, an event "dropped" with a count when the reader was too slow.
 func (a *API) tail(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
-	sel, err := a.selection(r, selectionBody{Signal: q.Get("signal"), Stream: q.Get("stream"), Filter: q.Get("filter")})
+	sel, err := a.selection(r, selectionBody{Signal: q.Get("signal"), Stream: q.Get("stream"), Language: q.Get("language"), Filter: q.Get("filter")})
 	if err != nil {
 		return err
 	}

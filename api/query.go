@@ -52,11 +52,12 @@ func (b timeRangeBody) span(now time.Time) (millstream.TimeRange, error) {
 }
 
 type queryBody struct {
-	Language  string        `json:"language" doc:"sql or promql"`
+	Language  string        `json:"language" doc:"sql, promql or search; default: sql"`
 	Statement string        `json:"statement"`
-	Stream    string        `json:"stream,omitempty" doc:"for languages whose statements name none"`
+	Signal    string        `json:"signal,omitempty" doc:"of the stream: logs or traces; default: logs"`
+	Stream    string        `json:"stream,omitempty" doc:"what a search is about; other languages' statements name theirs"`
 	TimeRange timeRangeBody `json:"time_range,omitzero"`
-	Limit     int           `json:"limit,omitempty" doc:"most rows of the answer"`
+	Limit     int           `json:"limit,omitempty" doc:"most rows of the answer; default of a search: 1000"`
 	Params    any           `json:"params,omitempty" doc:"values of the statement's parameters: an array for ? and $1, an object for $name; for promql {\"step\":\"30s\"}"`
 }
 
@@ -98,8 +99,13 @@ func (a *API) requestOf(r *http.Request, body queryBody) (query.Request, error) 
 	if body.Limit < 0 {
 		return query.Request{}, millstream.Errorf(millstream.Invalid, "limit %d is negative", body.Limit)
 	}
+	signal, err := signalOf(body.Signal)
+	if err != nil {
+		return query.Request{}, err
+	}
 	params, err := paramsOf(body.Params)
-	return query.Request{Org: who(r).Org, User: who(r).Actor(), Language: body.Language, Statement: body.Statement, Range: span, Limit: body.Limit, Params: params}, err
+	return query.Request{Org: who(r).Org, User: who(r).Actor(), Language: body.Language, Statement: body.Statement, Signal: signal, Stream: body.Stream, Range: span,
+		Limit: body.Limit, Params: params}, err
 }
 
 // run answers a statement in the language that it is in.
@@ -107,10 +113,10 @@ func (a *API) run(ctx context.Context, req query.Request, sink query.Sink) (*que
 	switch req.Language {
 	case "promql":
 		return a.runPromQL(ctx, req, sink)
-	case "", "sql":
+	case "", "sql", "search":
 		return a.Query.Run(ctx, req, sink)
 	}
-	return nil, millstream.Errorf(millstream.Invalid, "the query language %q is unknown: use sql or promql", req.Language)
+	return nil, millstream.Errorf(millstream.Invalid, "the query language %q is unknown: use sql, promql or search", req.Language)
 }
 
 func paramsOf(v any) (p sql.Params, err error) {

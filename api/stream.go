@@ -45,6 +45,9 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	f := &frames{w: w, flush: http.NewResponseController(w).Flush, req: req, cut: b.Cut}
+	if req.Language == "" || req.Language == "sql" {
+		f.meta.SQL = req.Statement // a search's is known when it is planned
+	}
 	rest := f.beat(func() query.Progress {
 		p, _ := a.Queries.Progress(req.Org, req.ID) // nothing before it begins
 		return p
@@ -122,8 +125,8 @@ type frames struct {
 func (f *frames) Planned(p query.Planned) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.meta.SQL, f.meta.Estimate = cmp.Or(p.SQL, f.meta.SQL), &p.Estimate
 	f.meta = f.metaOf(p.Columns)
-	f.meta.Estimate = &p.Estimate
 	if err := f.write(f.meta); err != nil {
 		return err
 	}
@@ -131,11 +134,7 @@ func (f *frames) Planned(p query.Planned) error {
 }
 
 func (f *frames) metaOf(cs []query.Column) metaFrame {
-	m := metaFrame{Frame: "meta", ID: f.req.ID, Columns: cs, Estimate: f.meta.Estimate}
-	if f.req.Language != "promql" {
-		m.SQL = f.req.Statement
-	}
-	return m
+	return metaFrame{Frame: "meta", ID: f.req.ID, SQL: f.meta.SQL, Columns: cs, Estimate: f.meta.Estimate}
 }
 
 // Columns implements query.Sink. What was not known when the query was planned is told by a second meta frame.

@@ -51,12 +51,16 @@ func (e *Engine) Context(ctx context.Context, a Around) (*Context, error) {
 	if a.Before < 0 || a.After < 0 || max(a.Before, a.After) > maxContext {
 		return nil, millstream.Errorf(millstream.Invalid, "a context has at most %d records before and after its time", maxContext)
 	}
+	warnings, err := e.inSQL(ctx, &a.Selection)
+	if err != nil {
+		return nil, err
+	}
 	same, err := sameClause(a.By)
 	if err != nil {
 		return nil, err
 	}
 	out := &Context{}
-	s := search{e: e, from: "SELECT * FROM " + fromClause(a.key())}
+	s := nearby{e: e, from: "SELECT * FROM " + fromClause(a.key())}
 	out.Answer, err = e.do(ctx, a.request("context in "+tableName(a.key())+" at "+millstream.FormatTime(a.At), 0), func(ctx context.Context, q *task) (err error) {
 		at := millstream.TimeRange{Start: a.At, End: a.At + 1}
 		if out.Target, err = s.window(ctx, q, at, whereClause(same...), false, maxContext); err != nil {
@@ -73,6 +77,7 @@ func (e *Engine) Context(ctx context.Context, a Around) (*Context, error) {
 	if err != nil {
 		return nil, err
 	}
+	out.Warnings = append(warnings, out.Warnings...)
 	for _, list := range []*[]json.RawMessage{&out.Before, &out.Target, &out.After} {
 		if *list == nil { // none, or the query was stopped
 			*list = []json.RawMessage{}
@@ -104,14 +109,14 @@ func sameClause(by []Same) (conditions []string, err error) {
 // quoteText writes a text literal.
 func quoteText(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
-// search looks for records from a time on, in windows that grow, so that a near record does not cost a look at everything.
-type search struct {
+// nearby looks for records from a time on, in windows that grow, so that a near record does not cost a look at everything.
+type nearby struct {
 	e           *Engine
 	from, where string
 }
 
 // outward gives the n nearest records of a range, seen from its end (newest) or its start, nearest first, and whether there are more.
-func (s *search) outward(ctx context.Context, q *task, r millstream.TimeRange, newest bool, n int) (found []json.RawMessage, more bool, err error) {
+func (s *nearby) outward(ctx context.Context, q *task, r millstream.TimeRange, newest bool, n int) (found []json.RawMessage, more bool, err error) {
 	if n == 0 {
 		return nil, false, nil
 	}
@@ -150,7 +155,7 @@ func pick(first bool, a, b int64) int64 {
 }
 
 // window gives the first or the last n records of a time range.
-func (s *search) window(ctx context.Context, q *task, r millstream.TimeRange, where string, newest bool, n int) ([]json.RawMessage, error) {
+func (s *nearby) window(ctx context.Context, q *task, r millstream.TimeRange, where string, newest bool, n int) ([]json.RawMessage, error) {
 	q.Range, q.Limit = r, n
 	order := " ORDER BY _timestamp"
 	if newest {

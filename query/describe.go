@@ -81,8 +81,8 @@ func (e *Engine) describe(ctx context.Context, q *task, stmt *sql.Statement, out
 }
 
 // unknown is the error for a name that is no stream, with the nearest that is one.
-func (e *Engine) unknown(ctx context.Context, org millstream.OrgID, stmt *sql.Statement, ref sql.TableRef) error {
-	return stmt.UnknownTable(ref, e.streamNames(ctx, org, ref.Signal))
+func (e *Engine) unknown(ctx context.Context, org millstream.OrgID, ref sql.TableRef) error {
+	return sql.UnknownTable(ref, e.streamNames(ctx, org, ref.Signal))
 }
 
 // streamNames are the names of an organization's streams, for a hint: without a catalog there is none.

@@ -55,14 +55,15 @@ func whereClause(filters ...string) string {
 	return " WHERE " + strings.Join(all, " AND ")
 }
 
-// Selection is what the explorer looks at: a stream, a time range and a filter, which is a SQL condition or empty.
+// Selection is what the explorer looks at: a stream, a time range and a filter, which may be empty.
 type Selection struct {
-	Org    millstream.OrgID
-	User   string
-	Signal millstream.Signal // 0: logs
-	Stream string
-	Range  millstream.TimeRange
-	Filter string
+	Org      millstream.OrgID
+	User     string
+	Signal   millstream.Signal // 0: logs
+	Stream   string
+	Range    millstream.TimeRange
+	Language string // of the filter: sql, the default, for a condition; or search
+	Filter   string
 }
 
 func (s Selection) key() millstream.StreamKey {
@@ -70,7 +71,7 @@ func (s Selection) key() millstream.StreamKey {
 }
 
 func (s Selection) request(statement string, limit int) Request {
-	return Request{Org: s.Org, User: s.User, Language: "sql", Statement: statement, Range: s.Range, Limit: limit}
+	return Request{Org: s.Org, User: s.User, Language: "sql", Statement: statement, Signal: s.Signal, Stream: s.Stream, Range: s.Range, Limit: limit}
 }
 
 // Histogram is the number of records per time bucket, for each of the most frequent values of a field, or for all records under one nil value.
@@ -106,6 +107,10 @@ var niceIntervals = []time.Duration{
 
 // Histogram counts records per interval; 0 chooses one that gives about sixty buckets. by is a field to divide by, or empty.
 func (e *Engine) Histogram(ctx context.Context, sel Selection, interval time.Duration, by string) (*Histogram, error) {
+	warnings, err := e.inSQL(ctx, &sel)
+	if err != nil {
+		return nil, err
+	}
 	span := time.Duration(sel.Range.End - sel.Range.Start)
 	if sel.Range.End <= sel.Range.Start || span < 0 {
 		return nil, millstream.Errorf(millstream.Invalid, "the time range of a histogram must have a start before its end")
@@ -131,6 +136,7 @@ func (e *Engine) Histogram(ctx context.Context, sel Selection, interval time.Dur
 	if err != nil {
 		return nil, err
 	}
+	answer.Warnings = append(warnings, answer.Warnings...)
 	h := &Histogram{Interval: interval.String(), Answer: answer}
 	h.fill(sel.Range, int64(interval), &rows)
 	return h, nil

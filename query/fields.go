@@ -63,8 +63,11 @@ func (e *Engine) Fields(ctx context.Context, sel Selection, s FieldSearch) (*Fie
 	if s.Top <= 0 {
 		s.Top = 10
 	}
+	warnings, err := e.inSQL(ctx, &sel)
+	if err != nil {
+		return nil, err
+	}
 	out := &FieldStats{}
-	var err error
 	if out.Answer, err = e.fieldList(ctx, sel, out); err != nil {
 		return nil, err
 	}
@@ -77,6 +80,7 @@ func (e *Engine) Fields(ctx context.Context, sel Selection, s FieldSearch) (*Fie
 	if err := e.sampleFields(ctx, sel, s.Names, out); err != nil {
 		return nil, err
 	}
+	out.Warnings = append(warnings, out.Warnings...)
 	for i := range out.Fields {
 		f := &out.Fields[i]
 		if slices.Contains(s.Names, f.Name) {

@@ -27,7 +27,7 @@ func (e *Engine) fieldValues(ctx context.Context, sel Selection, f *FieldStat, t
 	if f.isNumber() {
 		items += fmt.Sprintf(", quantile_cont(%s, 0.5), quantile_cont(%s, 0.95)", name, name)
 	}
-	var stats, values collector
+	var stats collector
 	if _, err := e.Run(ctx, sel.request(items+from, 0), &stats); err != nil {
 		return err
 	}
@@ -39,14 +39,25 @@ func (e *Engine) fieldValues(ctx context.Context, sel Selection, f *FieldStat, t
 			f.P50, f.P95 = double(&cols[3], i), double(&cols[4], i)
 		}
 	})
-	statement := fmt.Sprintf("SELECT %s AS v, count(*) AS n", name) + from + fmt.Sprintf(" GROUP BY v ORDER BY n DESC, v LIMIT %d", top)
-	if _, err := e.Run(ctx, sel.request(statement, 0), &values); err != nil {
+	var err error
+	if f.Top, err = e.topValues(ctx, sel, f.Name, top, ""); err != nil {
 		return err
 	}
-	values.each(func(cols []millstream.Column, i int) {
-		f.Top = append(f.Top, ValueCount{strings.Clone(cols[0].Text(i)), cols[1].Ints[i]})
-	})
 	return e.distribution(ctx, sel, f)
+}
+
+// topValues are the most frequent values of a field in a selection, whose filter is SQL; condition, if any, is another one.
+func (e *Engine) topValues(ctx context.Context, sel Selection, field string, top int, condition string) (out []ValueCount, err error) {
+	var values collector
+	statement := "SELECT " + quoteName(field) + " AS v, count(*) AS n FROM " + fromClause(sel.key()) + whereClause(sel.Filter, isSet(field), condition) +
+		fmt.Sprintf(" GROUP BY v ORDER BY n DESC, v LIMIT %d", top)
+	if _, err := e.Run(ctx, sel.request(statement, 0), &values); err != nil {
+		return nil, err
+	}
+	values.each(func(cols []millstream.Column, i int) {
+		out = append(out, ValueCount{strings.Clone(cols[0].Text(i)), cols[1].Ints[i]})
+	})
+	return out, nil
 }
 
 // double is a value as a double; nil if it is none that JSON has.

@@ -15,12 +15,12 @@ func (e *Engine) Run(ctx context.Context, req Request, sink Sink) (*Answer, erro
 	if req.Language == "" {
 		req.Language = "sql"
 	}
-	if req.Language != "sql" {
-		return nil, millstream.Errorf(millstream.Invalid, "the query language %q is not served here: use sql", req.Language)
+	if req.Language != "sql" && req.Language != languageSearch {
+		return nil, millstream.Errorf(millstream.Invalid, "the query language %q is not served here: use sql or search", req.Language)
 	}
 	sent := false
 	answer, err := e.do(ctx, req, func(ctx context.Context, q *task) error {
-		err := e.answer(ctx, q, q.Statement, q.Params, sink)
+		err := e.statement(ctx, q, sink)
 		sent = q.emitted
 		return err
 	})
@@ -28,6 +28,19 @@ func (e *Engine) Run(ctx context.Context, req Request, sink Sink) (*Answer, erro
 		err = sink.Columns([]Column{})
 	}
 	return answer, err
+}
+
+// statement answers a query's own statement; one in the search language is put into SQL first.
+func (e *Engine) statement(ctx context.Context, q *task, sink Sink) error {
+	text := q.Statement
+	if q.Language == languageSearch {
+		t, err := e.Translate(ctx, q.Request)
+		if err != nil {
+			return err
+		}
+		text, q.answer.SQL, q.answer.Warnings = t.SQL, t.SQL, t.Warnings
+	}
+	return e.answer(ctx, q, text, q.Params, sink)
 }
 
 // answer answers one statement of a query, over the query's range, up to its limit.
@@ -79,7 +92,7 @@ func planned(sink Sink, q *task, v *view, bound *sql.Bound, ts *tables) error {
 	if !ok {
 		return nil
 	}
-	p := Planned{Estimate: v.estimate(), Reasons: q.answer.Reasons}
+	p := Planned{SQL: q.answer.SQL, Estimate: v.estimate(), Reasons: q.answer.Reasons}
 	if bound.Plan != nil {
 		p.Columns = planColumns(bound.Plan, ts.of(bound.Plan.Stream).schema)
 	}
@@ -172,6 +185,13 @@ func SQLType(t millstream.Type) string {
 
 // Estimate says what a statement would read, by the catalog alone.
 func (e *Engine) Estimate(ctx context.Context, req Request) (*Estimate, error) {
+	if req.Language == languageSearch {
+		t, err := e.Translate(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		req.Statement = t.SQL
+	}
 	stmt, err := e.cfg.Gate.Parse(ctx, req.Statement, req.Params)
 	if err != nil {
 		return nil, err
@@ -188,7 +208,7 @@ func (e *Engine) Estimate(ctx context.Context, req Request) (*Estimate, error) {
 	defer v.release()
 	for _, ref := range stmt.Tables() {
 		if v.find(keysOf(req.Org, []sql.TableRef{ref})[0]) == nil {
-			return nil, e.unknown(ctx, req.Org, stmt, ref)
+			return nil, e.unknown(ctx, req.Org, ref)
 		}
 	}
 	*est = v.estimate()

@@ -56,7 +56,7 @@ func (e *Engine) resolve(ctx context.Context, q *task, stmt *sql.Statement, v *v
 			return nil, err
 		}
 		if t == nil {
-			return nil, e.unknown(ctx, q.Org, stmt, ref)
+			return nil, e.unknown(ctx, q.Org, ref)
 		}
 		ts.refs = append(ts.refs, t)
 	}

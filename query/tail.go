@@ -47,6 +47,9 @@ func (e *Engine) tailFilter(ctx context.Context, sel Selection) (segment.Expr, *
 	if key.Signal == millstream.Metrics {
 		return nil, nil, millstream.Errorf(millstream.Invalid, "metrics have no live tail: use logs or traces")
 	}
+	if _, err := e.inSQL(ctx, &sel); err != nil {
+		return nil, nil, err
+	}
 	stmt, err := e.cfg.Gate.Parse(ctx, "SELECT * FROM "+fromClause(key)+whereClause(sel.Filter), sql.Params{})
 	if err != nil {
 		return nil, nil, err
@@ -59,7 +62,7 @@ func (e *Engine) tailFilter(ctx context.Context, sel Selection) (segment.Expr, *
 	defer v.release()
 	st := v.find(key)
 	if st == nil {
-		return nil, nil, e.unknown(ctx, sel.Org, stmt, stmt.Tables()[0])
+		return nil, nil, e.unknown(ctx, sel.Org, stmt.Tables()[0])
 	}
 	bound, err := stmt.Bind(ctx, []sql.Table{{Key: key, Fields: st.schema.Fields}}, e.cfg.Now())
 	if err != nil {

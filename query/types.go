@@ -14,8 +14,10 @@ type Request struct {
 	ID        string // by which the running query is known in its organization; empty: one is made
 	Org       millstream.OrgID
 	User      string // shown in the running list
-	Language  string // sql
+	Language  string // sql, the default, or search
 	Statement string
+	Signal    millstream.Signal    // of Stream; 0: logs
+	Stream    string               // what a search is about; other statements name theirs
 	Range     millstream.TimeRange // always applied
 	Limit     int                  // most rows to return; 0: the configured maximum
 	Params    sql.Params           // values of the statement's parameters
@@ -46,6 +48,7 @@ type Watcher interface {
 // Planned is what is known of an answer before anything was read.
 type Planned struct {
 	Estimate Estimate
+	SQL      string   // what a search is run as; empty: the statement itself
 	Columns  []Column // nil if they come with the first rows only
 	Reasons  []string // why rows may be missing
 }
@@ -75,6 +78,7 @@ type Answer struct {
 	Stopped  bool     `json:"stopped,omitempty"` // a user ended the query with what it had; Partial then, too
 	Reasons  []string `json:"partial_reasons,omitempty"`
 	Warnings []string `json:"warnings"`
+	SQL      string   `json:"sql,omitempty"` // what a search was run as
 }
 
 // Estimate is what a statement would read.

@@ -18,7 +18,7 @@ var rows = [][]string{
 	{"segment", "blob", "migrations", "store/db", "rpc/rpcpb", "ui", "internal"},
 	{"segment/metrics", "ingest/decode", "ingest/wal"},
 	{"internal/timespec"},
-	{"store", "cluster", "shard", "ingest/json", "ingest/elastic", "ingest/loki", "ingest/otlp", "ingest/prometheus", "ingest/pipeline", "query/sql", "query/promql", "query/cache", "query/engine", "dashboard"},
+	{"store", "cluster", "shard", "ingest/json", "ingest/elastic", "ingest/loki", "ingest/otlp", "ingest/prometheus", "ingest/pipeline", "query/sql", "query/search", "query/promql", "query/cache", "query/engine", "dashboard"},
 	{"ingest", "query/scan"},
 	{"query", "compactor", "alert", "rpc"},
 	{"api", "web"},

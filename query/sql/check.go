@@ -3,6 +3,8 @@ package sql
 import (
 	"encoding/json"
 	"strings"
+
+	"github.com/millstream/millstream/internal/spelling"
 )
 
 const (
@@ -113,7 +115,7 @@ func (c *checker) call(n node, tableFunction bool) {
 	case !set[name] && tableFunction:
 		c.fail(n, "", "%s is not an allowed table function: only range, generate_series and unnest are", name)
 	case !set[name]:
-		c.fail(n, didYouMean(name, functionNames(set)), "function %s is unknown or not allowed", name)
+		c.fail(n, spelling.Hint(name, functionNames(set)), "function %s is unknown or not allowed", name)
 	case name == "repeat" || name == "lpad" || name == "rpad":
 		c.pad(n, name)
 	case name == "range" || name == "generate_series":

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/internal/spelling"
 )
 
 // bindFrom adds the tables of a FROM clause to a scope. pushable says that a filter on them may run before everything in the clause.
@@ -181,7 +182,7 @@ func (b *binder) bindUsing(n node, sc *scope, left, right []*relation) error {
 			here := &scope{relations: side}
 			t, ambiguous := here.resolve([]string{name})
 			if ambiguous == nil && t == nil {
-				return invalid(b.stmt.text, nearest(n), didYouMean(name, here.candidates()), "there is no field %q on one side of USING", name)
+				return invalid(b.stmt.text, nearest(n), spelling.Hint(name, here.candidates()), "there is no field %q on one side of USING", name)
 			}
 			if t != nil && t.column != nil {
 				b.need(t.column)

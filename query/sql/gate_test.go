@@ -198,13 +198,13 @@ func TestUnknownTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	var e *millstream.Error
-	if err := s.UnknownTable(s.Tables()[0], []string{"app", "zoo"}); !errors.As(err, &e) || e.Kind != millstream.NotFound || e.Position != 15 || e.Hint != `did you mean "app"?` {
+	if err := UnknownTable(s.Tables()[0], []string{"app", "zoo"}); !errors.As(err, &e) || e.Kind != millstream.NotFound || e.Position != 15 || e.Hint != `did you mean "app"?` {
 		t.Errorf("got %+v", e)
 	}
-	if err := s.UnknownTable(s.Tables()[0], []string{"zoo"}); !errors.As(err, &e) || e.Hint != "SHOW TABLES lists the streams" {
+	if err := UnknownTable(s.Tables()[0], []string{"zoo"}); !errors.As(err, &e) || e.Hint != "SHOW TABLES lists the streams" {
 		t.Errorf("got %+v", e)
 	}
-	if err := s.UnknownTable(TableRef{Signal: millstream.Metrics, Name: "up"}, nil); !errors.As(err, &e) || !strings.Contains(e.Hint, "__name__/values") {
+	if err := UnknownTable(TableRef{Signal: millstream.Metrics, Name: "up"}, nil); !errors.As(err, &e) || !strings.Contains(e.Hint, "__name__/values") {
 		t.Errorf("got %+v", e)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/internal/spelling"
 )
 
 // column is one column of a relation: the name by which the statement knows it and the one by which DuckDB does. They differ where DuckDB, which folds case,
@@ -169,10 +170,10 @@ func (s *scope) candidates() []string {
 
 // hint proposes a name for one that was not found; after a table's alias only the column can be wrong.
 func (s *scope) hint(parts []string) string {
-	if h := didYouMean(strings.Join(parts, "."), s.candidates()); h != "" || len(parts) == 1 {
+	if h := spelling.Hint(strings.Join(parts, "."), s.candidates()); h != "" || len(parts) == 1 {
 		return h
 	}
-	return didYouMean(parts[len(parts)-1], s.candidates())
+	return spelling.Hint(parts[len(parts)-1], s.candidates())
 }
 
 // cte is a common table expression in scope.

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/internal/spelling"
 	"github.com/millstream/millstream/segment"
 )
 
@@ -122,8 +123,8 @@ func invalid(text string, offset int, hint, format string, args ...any) error {
 }
 
 // UnknownTable is the error for a reference to a stream that does not exist; names are the streams that do, for the hint.
-func (s *Statement) UnknownTable(ref TableRef, names []string) error {
-	err := &millstream.Error{Kind: millstream.NotFound, Msg: fmt.Sprintf("there is no stream %q of signal %s", ref.Name, ref.Signal), Hint: didYouMean(ref.Name, names), Position: ref.Position}
+func UnknownTable(ref TableRef, names []string) error {
+	err := &millstream.Error{Kind: millstream.NotFound, Msg: fmt.Sprintf("there is no stream %q of signal %s", ref.Name, ref.Signal), Hint: spelling.Hint(ref.Name, names), Position: ref.Position}
 	switch {
 	case err.Hint != "":
 	case ref.Signal == millstream.Metrics:

@@ -1,21 +1,22 @@
-package sql
+// Package spelling proposes the name that was meant for one that does not exist.
+package spelling
 
 import (
 	"fmt"
 	"strings"
 )
 
-// didYouMean is a hint with the candidate nearest to name, or empty if none is near.
-func didYouMean(name string, candidates []string) string {
-	if best, ok := nearestName(name, candidates); ok {
+// Hint is a hint with the candidate nearest to name, or empty if none is near.
+func Hint(name string, candidates []string) string {
+	if best, ok := Nearest(name, candidates); ok {
 		return fmt.Sprintf("did you mean %q?", best)
 	}
 	return ""
 }
 
-// nearestName finds the candidate with the least edit distance, case aside, of at most a third of the name (and at least 1). Ties go to the first by name, so
+// Nearest finds the candidate with the least edit distance, case aside, of at most a third of the name (and at least 1). Ties go to the first by name, so
 // that the hint is always the same.
-func nearestName(name string, candidates []string) (string, bool) {
+func Nearest(name string, candidates []string) (string, bool) {
 	if len(name) > 128 {
 		return "", false
 	}
