@@ -3,6 +3,7 @@ import { announce } from "../lib/a11y.ts";
 import { boot } from "../lib/boot.ts";
 import { button, h } from "../lib/dom.ts";
 import { formatTime, now, type Span } from "../lib/time.ts";
+import { weekStart } from "../lib/range.ts";
 import { add, civil, floor } from "../lib/zone.ts";
 
 export class Calendar {
@@ -50,7 +51,7 @@ export class Calendar {
   }
 
   private draw(focus = false) {
-    const sunday = boot.prefs.week_start === "sunday", start = floor(this.month, "w", this.zone, sunday ? 0 : 1), m = civil(this.month, this.zone).month, today = floor(now(), "d", this.zone);
+    const start = floor(this.month, "w", this.zone, weekStart(boot.prefs.week_start)), m = civil(this.month, this.zone).month, today = floor(now(), "d", this.zone);
     const names = Array.from({ length: 7 }, (_, i) => this.day(start, i));
     const weekday = (t: number, width: "short" | "long") => new Intl.DateTimeFormat(undefined, { timeZone: this.zone, weekday: width }).format(t);
     const cell = (t: number) => {

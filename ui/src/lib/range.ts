@@ -12,8 +12,12 @@ import { add, ceil, type Civil, civil, daysIn, floor, moment, type Unit } from "
 export interface Range { from: string; to: string }
 /** A range of moments, in milliseconds; the end is excluded. */
 export interface Span { start: number; end: number }
+export type WeekDay = "monday" | "saturday" | "sunday";
+/** The day on which weeks start, as Date counts days. */
+export const weekStart = (d: WeekDay = "monday") => ({ sunday: 0, monday: 1, saturday: 6 })[d];
+
 /** What relative and local times are read against. */
-export interface Clock { now: number; zone: string; week?: "monday" | "saturday" | "sunday" }
+export interface Clock { now: number; zone: string; week?: WeekDay }
 /** What is wrong with a text, and at which character. */
 export interface Fault { error: string; position: number }
 
@@ -131,7 +135,7 @@ function value(p: Point, c: Clock, end: boolean): number {
     if (far(t)) return NaN;
   }
   if (!p.round) return t;
-  const week = { monday: 1, saturday: 6, sunday: 0 }[c.week ?? "monday"];
+  const week = weekStart(c.week);
   return end ? ceil(t, p.round, c.zone, week) : floor(t, p.round, c.zone, week);
 }
 
