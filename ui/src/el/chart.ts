@@ -4,6 +4,7 @@ import { announce } from "../lib/a11y.ts";
 import { button, h, visible } from "../lib/dom.ts";
 import { count, plural } from "../lib/format.ts";
 import { menu, type MenuItem } from "../lib/layers.ts";
+import { splitter } from "../lib/resize.ts";
 import { formatTime, spanLabel } from "../lib/time.ts";
 import { formatValue } from "../lib/units.ts";
 import { type ChartSeries, thin } from "./chart_data.ts";
@@ -37,6 +38,9 @@ export class Chart extends HTMLElement {
   /** Where an exemplar leads. */
   traceLink?: (e: Exemplar) => string;
 
+  /** Under which name this browser remembers the height; empty: it cannot be changed. Set before it is put into the page. */
+  resizeKey = "";
+
   private d: ChartData | undefined;
   private plot: Plot | undefined;
   private drawn: ChartSeries[] = [];
@@ -60,7 +64,7 @@ export class Chart extends HTMLElement {
 
   connectedCallback() {
     if (!this.firstChild) {
-      this.append(h("div", { class: "ch-box" }, this.box, this.tip), this.note, this.table, this.foot, this.legend.el);
+      this.append(h("div", { class: "ch-box" }, this.box, this.tip), ...(this.resizeKey ? [splitter(this.box, { min: 120, max: 1200, key: this.resizeKey, label: "Height of the chart", edge: "bottom" })] : []), this.note, this.table, this.foot, this.legend.el);
       this.box.addEventListener("keydown", (e) => this.key(e));
       this.box.addEventListener("blur", () => this.leave());
     }

@@ -1,0 +1,173 @@
+// The metric browser: finds metrics by words of their names on the server, shows what one is and which labels it has, and puts names into the query.
+import { announce } from "../lib/a11y.ts";
+import { ApiError, explain } from "../lib/api.ts";
+import { button, h, icon, visible } from "../lib/dom.ts";
+import { count, plural } from "../lib/format.ts";
+import { resolve, type Range } from "../lib/time.ts";
+import { failure, skeleton } from "../lib/states.ts";
+import { call, number, selector } from "./prom.ts";
+
+const MOST_NAMES = 1000, MOST_VALUES = 200, PAGE = 100;
+
+export interface Meta { type: string; unit: string; help: string }
+export interface BrowserEvents { insert(text: string): void; range(): Range; close(): void }
+
+export class Browser {
+  readonly el = h("aside", { class: "mb", "aria-label": "Metrics" });
+  private readonly field = h("input", { class: "in", type: "search", placeholder: "Find a metric", "aria-label": "Find a metric", autocomplete: "off", spellcheck: "false" });
+  private readonly note = h("p", { class: "mb-note", role: "status" });
+  private readonly list = h("ul", { class: "mb-list", "aria-label": "Names" });
+  private abort: AbortController | undefined;
+  private timer = 0;
+  private names: string[] = [];
+  private shown = 0;
+  private meta = new Map<string, Meta>();
+  private loaded = false;
+
+  constructor(private on: BrowserEvents) {
+    this.el.append(h("div", { class: "mb-hd" }, h("div", { class: "mb-search" }, icon("search", "s"), this.field), button({ icon: "chevron-left", label: "Hide the metric browser", cls: "ghost icon sm", on: () => on.close() })), this.note, this.list);
+    this.field.addEventListener("input", () => { clearTimeout(this.timer); this.timer = window.setTimeout(() => void this.search(), 150); });
+    this.field.addEventListener("keydown", (e) => {
+      if (e.key === "Enter" && this.names[0]) { e.preventDefault(); this.on.insert(selector(this.names[0])); }
+      else if (e.key === "ArrowDown") { e.preventDefault(); this.list.querySelector<HTMLElement>("button")?.focus(); }
+      else if (e.key === "Escape" && this.field.value) { e.preventDefault(); e.stopPropagation(); this.field.value = ""; void this.search(); }
+    });
+    this.list.addEventListener("keydown", (e) => this.key(e));
+    this.list.addEventListener("scroll", () => { if (this.list.scrollTop + this.list.clientHeight > this.list.scrollHeight - 400) this.more(); });
+  }
+
+  /** Loads the first names, once. */
+  load() {
+    if (!this.loaded) void this.search();
+    this.loaded = true;
+  }
+
+  focus() { this.field.focus(); this.field.select(); }
+  metaOf(name: string) { return this.meta.get(name); }
+
+  private span() { const { start, end } = resolve(this.on.range()); return { start: start / 1000, end: end / 1000 }; }
+
+  private async search() {
+    this.abort?.abort();
+    const mine = (this.abort = new AbortController()), words = this.field.value.trim().split(/\s+/).filter(Boolean);
+    const wait = window.setTimeout(() => this.list.replaceChildren(h("li", null, skeleton(8))), 150);
+    try {
+      const match = words.map((w) => `__name__=~${JSON.stringify(`(?i).*${w.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&")}.*`)}`).join(", ");
+      const { data, warnings } = await call<string[]>("label/__name__/values", { ...this.span(), limit: MOST_NAMES, ...(match ? { "match[]": `{${match}}` } : {}) }, mine.signal);
+      if (mine !== this.abort) return;
+      clearTimeout(wait);
+      this.names = data;
+      const cut = (warnings ?? []).some((w) => w.includes("truncated"));
+      this.note.textContent = cut ? `The first ${count(data.length)} names. Type more of the name to see others.` : data.length ? plural(data.length, "metric") : "";
+      this.shown = 0;
+      this.list.replaceChildren();
+      this.list.scrollTop = 0;
+      if (data.length === 0) this.list.append(h("li", { class: "mb-none" }, words.length ? "No metric in this time range has such a name." : "No metric was received in this time range."));
+      this.more();
+      if (words.length) announce(cut ? `More than ${data.length} metrics` : plural(data.length, "metric"));
+    } catch (e) {
+      clearTimeout(wait);
+      const err = explain(e);
+      if (mine !== this.abort || err.code === "aborted") return;
+      this.note.textContent = "";
+      this.list.replaceChildren(h("li", null, failure(err, () => void this.search())));
+    }
+  }
+
+  private more() {
+    const next = this.names.slice(this.shown, this.shown + PAGE);
+    this.shown += next.length;
+    this.list.append(...next.map((name) => this.item(name)));
+  }
+
+  private item(name: string) {
+    const toggle = h("button", { type: "button", class: "mb-open", "aria-expanded": "false", "aria-label": `About ${visible(name)}`, onclick: () => void this.expand(li, name) }, icon("chevron-right", "xs"));
+    const li = h("li", { class: "mb-item" }, h("div", { class: "mb-row" }, toggle, h("button", { type: "button", class: "mb-name", title: `Put ${visible(name)} into the query`, onclick: () => this.on.insert(selector(name)) }, visible(name))));
+    return li;
+  }
+
+  private key(e: KeyboardEvent) {
+    const names = [...this.list.querySelectorAll<HTMLElement>(".mb-name")], row = (e.target as Element).closest(".mb-item"), at = names.findIndex((n) => n.closest(".mb-item") === row);
+    if (e.key === "ArrowDown" || e.key === "ArrowUp") {
+      e.preventDefault();
+      if (e.key === "ArrowUp" && at === 0) { this.field.focus(); return; }
+      if (e.key === "ArrowDown" && at === names.length - 1) this.more();
+      ([...this.list.querySelectorAll<HTMLElement>(".mb-name")][at + (e.key === "ArrowDown" ? 1 : -1)])?.focus();
+    } else if ((e.key === "ArrowRight" || e.key === "ArrowLeft") && row) {
+      const b = row.querySelector<HTMLElement>(".mb-open")!;
+      if ((b.getAttribute("aria-expanded") === "true") === (e.key === "ArrowLeft")) { e.preventDefault(); b.click(); }
+    }
+  }
+
+  private async expand(li: HTMLElement, name: string) {
+    const toggle = li.querySelector(".mb-open")!, old = li.querySelector(".mb-detail");
+    if (old) { old.remove(); toggle.setAttribute("aria-expanded", "false"); return; }
+    toggle.setAttribute("aria-expanded", "true");
+    const box = h("div", { class: "mb-detail", "aria-busy": "true" }, h("p", { class: "muted" }, "Reading…"));
+    li.append(box);
+    const match = `{__name__=${JSON.stringify(name)}}`, span = this.span();
+    try {
+      const [meta, labels, series] = await Promise.all([this.describe(name), call<string[]>("labels", { ...span, "match[]": match, limit: MOST_VALUES }), this.seriesCount(match, span.end)]);
+      if (!li.contains(box)) return;
+      const names = labels.data.filter((l) => l !== "__name__");
+      box.replaceChildren(
+        h("p", { class: "mb-facts" }, h("span", { class: "pill" }, meta.type || "unknown type"), meta.unit && h("span", { class: "pill" }, meta.unit), h("span", { class: "muted" }, series === undefined ? "" : plural(series, "series", "series"))),
+        meta.help ? h("p", { class: "mb-help" }, visible(meta.help)) : "",
+        ...this.suggestions(name, meta.type, names),
+        names.length ? h("ul", { class: "mb-labels", "aria-label": `Labels of ${visible(name)}` }, names.map((l) => this.label(name, l))) : h("p", { class: "muted" }, "No labels."));
+    } catch (e) {
+      box.replaceChildren(h("p", { class: "bad" }, (explain(e) as ApiError).message));
+    } finally {
+      box.removeAttribute("aria-busy");
+    }
+  }
+
+  private suggestions(name: string, type: string, labels: string[]): HTMLElement[] {
+    const sel = selector(name), by = labels.find((l) => /^(service|job|service[._]name|code)$/.test(l));
+    const list = type === "counter" ? [`rate(${sel}[5m])`, ...(by ? [`sum by (${/^\w+$/.test(by) ? by : JSON.stringify(by)}) (rate(${sel}[5m]))`] : [])]
+      : type === "histogram" || /_bucket$/.test(name) ? [labels.includes("le") || /_bucket$/.test(name) ? `histogram_quantile(0.95, sum by (le) (rate(${sel}[5m])))` : `histogram_quantile(0.95, sum(rate(${sel}[5m])))`] : [];
+    return list.length ? [h("div", { class: "mb-try" }, list.map((q) => h("button", { type: "button", class: "mono", title: "Put this into the query", onclick: () => this.on.insert(q) }, visible(q))))] : [];
+  }
+
+  /** Type, unit and help. Classic histograms are described by the name without its ending. */
+  async describe(name: string): Promise<Meta> {
+    const had = this.meta.get(name);
+    if (had) return had;
+    for (const n of new Set([name, name.replace(/_(bucket|sum|count)$/, "")])) {
+      const { data } = await call<Record<string, Meta[]>>("metadata", { metric: n });
+      const m = data[n]?.[0];
+      if (m) { this.meta.set(name, m); return m; }
+    }
+    return { type: "", unit: "", help: "" };
+  }
+
+  private async seriesCount(match: string, at: number): Promise<number | undefined> {
+    try {
+      const { data } = await call<{ result: { value: [number, string] }[] }>("query", { query: `count(last_over_time(${match}[1h]))`, time: at });
+      return data.result[0] ? number(data.result[0].value[1]) : 0;
+    } catch {
+      return undefined; // a figure less, not an error
+    }
+  }
+
+  private label(metric: string, label: string) {
+    const open = h("button", { type: "button", class: "mb-label", "aria-expanded": "false", onclick: () => void this.values(li, open, metric, label) }, icon("chevron-right", "xs"), h("span", { class: "ell" }, visible(label)));
+    const li = h("li", null, open);
+    return li;
+  }
+
+  private async values(li: HTMLElement, open: HTMLElement, metric: string, label: string) {
+    const old = li.querySelector("ul, p");
+    if (old) { old.remove(); open.setAttribute("aria-expanded", "false"); return; }
+    open.setAttribute("aria-expanded", "true");
+    const box = h("ul", { class: "mb-values", "aria-label": `Values of ${visible(label)}` }, h("li", { class: "muted" }, "Reading…"));
+    li.append(box);
+    try {
+      const { data, warnings } = await call<string[]>(`label/${encodeURIComponent(label)}/values`, { ...this.span(), "match[]": `{__name__=${JSON.stringify(metric)}}`, limit: MOST_VALUES });
+      const cut = (warnings ?? []).some((w) => w.includes("truncated"));
+      box.replaceChildren(...data.map((v) => h("li", null, h("button", { type: "button", title: `Select ${visible(label)} = ${visible(v)}`, onclick: () => this.on.insert(selector(metric, { [label]: v })) }, v === "" ? "(empty)" : visible(v.length > 200 ? v.slice(0, 200) + "…" : v)))), ...(cut ? [h("li", { class: "muted" }, `The first ${MOST_VALUES} values.`)] : []));
+    } catch (e) {
+      box.replaceChildren(h("li", { class: "bad" }, explain(e).message));
+    }
+  }
+}
