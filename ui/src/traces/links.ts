@@ -1,0 +1,19 @@
+// Links from traces to the other pages, and names and texts in SQL.
+import { orgPath } from "../lib/boot.ts";
+
+export const literal = (text: string) => `'${text.replaceAll("'", "''")}'`;
+export const identifier = (name: string) => `"${name.replaceAll('"', '""')}"`;
+
+/** A value in the search language. */
+export const quoted = (text: string) => (/^[\p{L}\p{N}_.\/@-]+$/u.test(text) && !/^(and|or|not|to)$/i.test(text) ? text : `"${text.replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"`);
+
+export type Period = [from: number | string, to: number | string] | undefined; // ms, or texts of a range
+
+const times = (p: Period): [string, string][] => (p ? [["from", point(p[0])], ["to", point(p[1])]] : []);
+const point = (t: number | string) => (typeof t === "number" ? new Date(Math.floor(t)).toISOString() : t);
+const page = (name: string, params: [string, string][]) => `${orgPath(name)}?${new URLSearchParams(params.filter(([, v]) => v !== "")).toString().replace(/%3A/gi, ":")}`;
+
+export const tracesOf = (service: string, operation = "", p?: Period, more: [string, string][] = []) => page("traces", [["service", service], ["operation", operation], ...more, ...times(p)]);
+export const logsOf = (service: string, p?: Period, q = "") => page("logs", [["q", q || `service:${quoted(service)}`], ...times(p)]);
+export const metricsOf = (service: string, p?: Period) => page("metrics", [["q", `{service=${JSON.stringify(service)}}`], ...times(p)]);
+export const traceOf = (id: string, span = "") => page(`traces/${encodeURIComponent(id)}`, [["sel", span]]).replace(/\?$/, "");
