@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
@@ -41,6 +42,21 @@ func pages(base, text string) map[string]templ.Component {
 		"notoken": Token{Frame: in, Problem: p}.Page(),
 		"notice":  Notice{Frame: f, Heading: text, Text: text, Hint: text, Request: text}.Page(),
 	}
+	now := time.Now()
+	row := StreamRow{Signal: "logs", Name: text, Newest: now}
+	all["users"] = Access{Frame: in, Tab: "users", Done: text, Users: []Member{{ID: text, Email: text, Name: text, Role: "viewer", Pending: true}}, Roles: []string{"viewer"}, Invite: &Invitation{Email: text, URL: text}}.Page()
+	all["tokens"] = Access{Frame: in, Tab: "tokens", Problem: p, Tokens: []APIToken{{ID: text, Name: text, Owner: text, Scopes: []string{text}}}, Scopes: []string{text}}.Page()
+	all["audit"] = Access{Frame: in, Tab: "audit", Audit: Audit{Actor: text, Action: text, Older: text, Entries: []AuditEntry{{Actor: text, Action: text, Target: text, Address: text, Detail: text}}}}.Page()
+	all["organization"] = Access{Frame: in, Tab: "organization", Org: Organization{Slug: text, Name: text}}.Page()
+	all["invite"] = InvitePage{Frame: f, Token: text, Problem: p}.Page()
+	all["settings"] = Settings{Frame: in, Problem: p, Done: text}.Page()
+	all["configuration"] = Settings{Frame: in, Configuration: true, Values: []Setting{{text, text, text, text, text}}}.Page()
+	all["status"] = Status{Frame: in, Node: text, Checks: []Check{{Name: text, Message: text}}, Cards: []Card{{Title: text, Icon: "info", Note: text, Figures: []Figure{{text, text, true, text}}}}, Queries: []RunningQuery{{ID: text, User: text, Statement: text}}}.Page()
+	all["streams"] = StreamList{Frame: in, Rows: []StreamRow{row}, Total: 1, Filter: text, Signal: text, Sort: text, Pager: Pager{Path: "/base/x/streams?q=" + url.QueryEscape(text), Pages: 2}}.Page()
+	all["schema"] = StreamPage{Frame: in, StreamRow: row, Tab: "schema", Filter: text, Schema: []FieldRow{{text, text, true, []string{text}}}}.Page()
+	all["segments"] = StreamPage{Frame: in, StreamRow: row, Tab: "segments", SegmentRows: []SegmentRow{{ID: text}}}.Page()
+	all["stream"] = StreamPage{Frame: in, StreamRow: row, Tab: "settings", Problem: p, Indexed: text}.Page()
+	all["send"] = Send{Frame: in, Targets: targets, Name: text, Problem: p}.Page()
 	for _, script := range []string{"logs.js", "metrics.js", "traces.js", "trace.js", "services.js", "dashboards.js", "dashboard.js"} {
 		all[script] = Explorer{Frame: in, Title: text, Script: script}.Page()
 	}
@@ -111,13 +127,13 @@ func TestSnippetsAreYAML(t *testing.T) {
 	targets := Targets{URL: "https://ms.example.com/base", GRPC: "ms.example.com:4317", Token: "ms_secret"}
 	parsed := map[string]map[string]any{}
 	for _, s := range targets.Senders() {
-		if strings.ContainsAny(s.Text, "{}") && s.ID != "json" {
+		if strings.ContainsAny(s.Text, "{}") && s.ID != "json" && s.ID != "alloy" {
 			t.Errorf("%s is not filled in:\n%s", s.ID, s.Text)
 		}
 		if !strings.Contains(s.Text, "ms_secret") {
 			t.Errorf("%s does not send the token", s.ID)
 		}
-		if s.ID == "otlp" || s.ID == "json" {
+		if s.ID == "otlp" || s.ID == "json" || s.ID == "alloy" { // not YAML
 			continue
 		}
 		into := map[string]any{}
@@ -127,11 +143,14 @@ func TestSnippetsAreYAML(t *testing.T) {
 		parsed[s.ID] = into
 	}
 	for id, want := range map[string]string{
+		"collector":  "map[otlp_http:map[compression:gzip endpoint:https://ms.example.com/base headers:map[Authorization:Bearer ms_secret stream-name:app]]]",
+		"fluentbit":  "map[outputs:[map[compress:gzip header:[Authorization Bearer ms_secret stream-name app] host:ms.example.com logs_uri:/base/v1/logs match:* name:opentelemetry port:443 tls:true]]]",
+		"vector":     "map[millstream:map[compression:gzip encoding:map[codec:json] inputs:[your_source] method:post request:map[headers:map[Authorization:Bearer ms_secret]] type:http uri:https://ms.example.com/base/api/v1/intake/json/app]]",
 		"prometheus": "[map[authorization:map[credentials:ms_secret] url:https://ms.example.com/base/api/v1/intake/prometheus/api/v1/write]]",
 		"loki":       "[map[bearer_token:ms_secret url:https://ms.example.com/base/api/v1/intake/loki/api/v1/push]]",
-		"elastic":    "map[hosts:[https://ms.example.com:443/base/api/v1/intake/elastic] password:ms_secret username:any]",
+		"elastic":    "map[hosts:[https://ms.example.com:443/base/api/v1/intake/elastic] index:app password:ms_secret username:any]",
 	} {
-		key := map[string]string{"prometheus": "remote_write", "loki": "clients", "elastic": "output.elasticsearch"}[id]
+		key := map[string]string{"collector": "exporters", "fluentbit": "pipeline", "vector": "sinks", "prometheus": "remote_write", "loki": "clients", "elastic": "output.elasticsearch"}[id]
 		if got := fmt.Sprint(parsed[id][key]); got != want {
 			t.Errorf("%s: %s, want %s", id, got, want)
 		}
@@ -142,6 +161,9 @@ func TestSnippetsWithoutAToken(t *testing.T) {
 	for _, s := range (Targets{URL: "http://[::1]"}).Senders() {
 		if strings.Contains(s.Text, "Bearer \"") || !strings.Contains(s.Text, "$TOKEN") && !strings.Contains(s.Text, "ms_…") {
 			t.Errorf("%s:\n%s", s.ID, s.Text)
+		}
+		if s.Signal == "" || s.Note == "" || s.Becomes == "" {
+			t.Errorf("%s is not described", s.ID)
 		}
 		if s.ID == "elastic" && !strings.Contains(s.Text, "http://[::1]:80/") {
 			t.Errorf("no port:\n%s", s.Text)

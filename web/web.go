@@ -130,6 +130,8 @@ func (p *Pages) mux() *chi.Mux {
 	}
 	p.accessRoutes(add)
 	p.streamRoutes(add)
+	add("GET", "/{org}/send", p.signedIn("send", p.send))
+	add("POST", "/{org}/send", p.signedIn("send", p.sendToken))
 	add("GET", "/cluster/status", p.signedIn("cluster/status", p.statusPage))
 	add("POST", "/cluster/status/cancel", p.signedIn("cluster/status", p.cancelQuery))
 	add("GET", "/settings", p.signedIn("settings", p.settings))

@@ -1,1 +1,0 @@
-import"./c.565QUUW5.js";import"./c.QHIB4TKO.js";

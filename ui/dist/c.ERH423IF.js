@@ -1,1 +1,0 @@
-function n(){}export{n as open};

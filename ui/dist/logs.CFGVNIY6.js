@@ -1,1 +1,0 @@
-import"./c.QHIB4TKO.js";

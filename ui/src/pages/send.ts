@@ -1,0 +1,61 @@
+// Send data: looks for a record that was not there when the page was opened, and shows it.
+import "./basic.ts";
+import { ApiError, explain, json } from "../lib/api.ts";
+import { orgPath } from "../lib/boot.ts";
+import { $, h, visible } from "../lib/dom.ts";
+import { ago } from "../lib/format.ts";
+
+const box = $("#waiting"), out = $("#received");
+const every = 2000; // ms between looks
+
+type Found = { key: string; at?: number; text: string; link: string } | undefined;
+
+// Each look asks for the newest of a kind within the last hour.
+async function logs(stream: string): Promise<Found> {
+  const name = `"${stream.replaceAll('"', '""')}"`;
+  const r = await json<{ columns: { name: string }[]; rows: unknown[][] }>("/query", { body: { language: "sql", statement: `SELECT * FROM ${name} ORDER BY _timestamp DESC LIMIT 1`, time_range: { start: "now-1h", end: "now+1h" } } });
+  const row = r.rows[0];
+  if (!row) return;
+  const record = Object.fromEntries(r.columns.map((c, i) => [c.name, row[i]] as const).filter(([, v]) => v !== null));
+  const text = JSON.stringify(record, null, 1);
+  return { key: text, at: Date.parse(String(record._timestamp)), text, link: orgPath("logs") + "?stream=" + encodeURIComponent(stream) };
+}
+
+async function traces(): Promise<Found> {
+  const r = await json<{ traces: Record<string, unknown>[] }>("/query/traces?start=now-1h&end=now&limit=1");
+  const t = r.traces[0];
+  return t && { key: JSON.stringify(t), text: JSON.stringify(t, null, 1), link: orgPath("traces") };
+}
+
+async function metrics(): Promise<Found> {
+  const start = Math.floor(Date.now() / 1000) - 300;
+  const r = await json<{ data: string[] }>(`/query/prometheus/api/v1/label/__name__/values?start=${start}&limit=20000`);
+  const names = r.data.filter((n) => !/^(millstream_|go_|process_|promhttp_)/.test(n));
+  if (names.length === 0) return;
+  return { key: String(names.length), text: names.slice(0, 20).join("\n") + (names.length > 20 ? "\n…" : ""), link: orgPath("metrics") };
+}
+
+if (box && out) {
+  const signal = box.dataset.signal!, stream = box.dataset.stream!;
+  const look = () => (signal === "metrics" ? metrics() : signal === "traces" ? traces() : logs(box.dataset.sender === "alloy" || box.dataset.sender === "loki" ? "default" : stream));
+  let before: string | undefined | null = null; // null: not looked yet
+  const show = (ok: boolean, text: string, ...more: (Node | false)[]) => out.replaceChildren(h("p", { class: `wait ${ok ? "ok" : ""}`.trim() }, h("span", { class: "dot" }), text), ...more.filter((m): m is Node => m !== false));
+  const step = async () => {
+    let found: Found;
+    try {
+      found = await look();
+    } catch (e) {
+      if (!(e instanceof ApiError && e.status === 404)) show(false, `Cannot look: ${explain(e).message}`);
+    }
+    if (before === null) {
+      before = found?.key;
+      show(false, found?.at ? `Waiting for a new record. The newest so far is from ${ago(found.at)}.` : "Waiting for the first record…");
+    } else if (found && found.key !== before) {
+      show(true, "It has arrived.", h("pre", { class: "firstrec", tabindex: "0", "aria-label": "The record" }, visible(found.text.slice(0, 20_000))), h("p", null, h("a", { class: "btn primary", href: found.link }, "Explore it")));
+      return;
+    }
+    setTimeout(() => (document.hidden ? document.addEventListener("visibilitychange", () => void step(), { once: true }) : void step()), every);
+  };
+  show(false, "Looking…");
+  void step();
+}
