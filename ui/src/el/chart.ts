@@ -158,8 +158,10 @@ export class Chart extends HTMLElement {
     if (this.asTable && d) this.table.replaceChildren(this.values());
   }
 
+  private value(v: number | null | undefined, s: ChartSeries) { return formatValue(v, s.unit ?? this.d?.unit); }
+
   private summary(): string {
-    const d = this.d!, first = this.drawn.slice(0, 5).map((s) => { const st = this.legend.stats(s); return `${visible(s.name)}: last ${formatValue(st.last, d.unit)}, lowest ${formatValue(st.min, d.unit)}, highest ${formatValue(st.max, d.unit)}`; });
+    const d = this.d!, first = this.drawn.slice(0, 5).map((s) => { const st = this.legend.stats(s); return `${visible(s.name)}: last ${this.value(st.last, s)}, lowest ${this.value(st.min, s)}, highest ${this.value(st.max, s)}`; });
     return `${plural(d.series.length, "series", "series")}, ${spanLabel({ start: d.from, end: d.to })}. ${first.join(". ")}. Arrow keys read the points, Shift with arrow keys marks a part, Enter zooms into it.`;
   }
 
@@ -171,7 +173,7 @@ export class Chart extends HTMLElement {
     return h("div", { class: "ch-scroll", tabindex: "0", role: "region", "aria-label": "Values" },
       (times.length > 500 || this.drawn.length > 12) && h("p", { class: "ch-note" }, `The newest ${count(Math.min(500, times.length))} of ${plural(times.length, "time")}, and ${count(cols.length)} of ${plural(this.drawn.length, "series", "series")}.`),
       h("table", { class: "tbl" }, h("thead", null, h("tr", null, h("th", { scope: "col" }, "Time"), cols.map((s) => h("th", { scope: "col", class: "r" }, visible(s.name))))),
-        h("tbody", null, times.slice(0, 500).map((t) => h("tr", null, h("th", { scope: "row", class: "mono" }, formatTime(t, zone)), maps.map((m) => h("td", { class: "r num" }, formatValue(m.get(t), d.unit))))))));
+        h("tbody", null, times.slice(0, 500).map((t) => h("tr", null, h("th", { scope: "row", class: "mono" }, formatTime(t, zone)), maps.map((m, k) => h("td", { class: "r num" }, this.value(m.get(t), cols[k]!))))))));
   }
 
   // ---- cursor
@@ -183,7 +185,7 @@ export class Chart extends HTMLElement {
     const at = rows.findIndex((r) => r.k === near), start = Math.max(0, Math.min(at - 5, rows.length - 10));
     const list = rows.slice(start, start + 10);
     this.tip.replaceChildren(h("h3", null, formatTime(this.plot.x[i]!, { ...(d.zone ? { zone: d.zone } : {}) })),
-      h("ul", null, list.map((r) => h("li", { class: r.k === near ? "near" : null }, this.legend.swatch(r.s.name), h("span", { class: "ell" }, visible(r.s.name)), h("b", null, formatValue(r.v, d.unit))))),
+      h("ul", null, list.map((r) => h("li", { class: r.k === near ? "near" : null }, this.legend.swatch(r.s.name), h("span", { class: "ell" }, visible(r.s.name)), h("b", null, this.value(r.v, r.s))))),
       rows.length > list.length ? h("p", { class: "muted" }, `and ${count(rows.length - list.length)} more`) : "");
     this.tip.hidden = false;
     const left = this.plot.left(i), w = this.tip.offsetWidth;
@@ -225,8 +227,8 @@ export class Chart extends HTMLElement {
   }
 
   private speak() {
-    const p = this.plot!, d = this.d!;
-    const parts = this.drawn.slice(0, 6).flatMap((s, k) => { const v = p.values[k]![this.at]; return typeof v === "number" ? [`${visible(s.name)} ${formatValue(v, d.unit)}`] : []; });
+    const p = this.plot!;
+    const parts = this.drawn.slice(0, 6).flatMap((s, k) => { const v = p.values[k]![this.at]; return typeof v === "number" ? [`${visible(s.name)} ${this.value(v, s)}`] : []; });
     announce(`${this.marked ? `Marked ${spanLabel({ start: p.x[Math.min(...this.marked)]!, end: p.x[Math.max(...this.marked)]! })}. ` : ""}${formatTime(p.x[this.at]!)}: ${parts.join(", ") || "no value"}`);
   }
 

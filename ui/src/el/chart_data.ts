@@ -7,6 +7,7 @@ export interface ChartSeries {
   colour?: string; // a token such as --c3; default: by the name
   dash?: boolean; // the series has ended, or is shown for comparison
   note?: string; // beside the name
+  unit?: string; // of lib/units.ts, where it is not the chart's
 }
 
 export interface Stats { last: number | null; min: number | null; avg: number | null; max: number | null; sum: number | null }

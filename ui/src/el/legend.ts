@@ -13,11 +13,12 @@ type Key = "name" | (typeof figures)[number];
 const STEP = 200; // rows that are added at a time
 
 /** The name of a series with its labels, label names stronger than their values. */
-export function seriesName(s: Pick<ChartSeries, "name" | "labels">): (Node | string)[] {
-  const labels = Object.entries(s.labels ?? {}).filter(([k]) => k !== "__name__");
+export function seriesName(s: Pick<ChartSeries, "name" | "labels">, common: ReadonlySet<string> = new Set()): (Node | string)[] {
+  const all = Object.entries(s.labels ?? {}).filter(([k]) => k !== "__name__");
+  const labels = [...all.filter(([k]) => !common.has(k)), ...all.filter(([k]) => common.has(k))];
   if (!s.labels) return [visible(s.name)];
   const parts: (Node | string)[] = [visible(s.labels.__name__ ?? "")];
-  if (labels.length || parts[0] === "") parts.push(h("span", { class: "lg-p" }, "{"), ...labels.flatMap(([k, v], i) => [...(i ? [", "] : []), h("b", null, visible(k)), "=", h("span", { class: "lg-v" }, `"${visible(v.length > 200 ? v.slice(0, 200) + "…" : v)}"`)]), h("span", { class: "lg-p" }, "}"));
+  if (labels.length || parts[0] === "") parts.push(h("span", { class: "lg-p" }, "{"), ...labels.flatMap(([k, v], i) => [...(i ? [", "] : []), h(common.has(k) ? "span" : "b", null, visible(k)), "=", h("span", { class: "lg-v" }, `"${visible(v.length > 200 ? v.slice(0, 200) + "…" : v)}"`)]), h("span", { class: "lg-p" }, "}"));
   return parts;
 }
 
@@ -28,6 +29,7 @@ export class Legend {
   private looks: ReadonlyMap<string, Look> = new Map();
   private sort: { key: Key; down: boolean } | undefined;
   private rows = STEP;
+  private common: ReadonlySet<string> = new Set(); // labels that have the same value in all series; they come last
   private known = new WeakMap<ChartSeries, Stats>();
   private shown: ChartSeries[] | undefined;
 
@@ -48,7 +50,12 @@ export class Legend {
   }
 
   show(d: ChartData | undefined, only: ReadonlySet<string>, looks: ReadonlyMap<string, Look>) {
-    if (d?.series !== this.shown) { this.rows = STEP; this.shown = d?.series; }
+    if (d?.series !== this.shown) {
+      this.rows = STEP;
+      this.shown = d?.series;
+      const list = d?.series ?? [];
+      this.common = new Set(list.length < 2 ? [] : Object.entries(list[0]!.labels ?? {}).filter(([k, v]) => list.every((s) => s.labels?.[k] === v)).map(([k]) => k));
+    }
     [this.d, this.only, this.looks] = [d, only, looks];
     this.draw();
   }
@@ -77,7 +84,7 @@ export class Legend {
     const row = (s: ChartSeries) => {
       const st = this.stats(s);
       return h("tr", { "data-series": s.name, class: this.hidden(s) ? "off" : null }, h("td", { class: "lg-name" }, this.name(s), s.note && h("span", { class: "pill" }, s.note)),
-        figures.map((f) => h("td", { class: "r num" }, formatValue(st[f], d.unit))), h("td", null, button({ icon: "ellipsis", label: `More about ${visible(s.name)}`, cls: "ghost icon sm", "aria-haspopup": "menu", on: (e: MouseEvent) => this.on.menu(s, e.currentTarget as HTMLElement) })));
+        figures.map((f) => h("td", { class: "r num" }, formatValue(st[f], s.unit ?? d.unit))), h("td", null, button({ icon: "ellipsis", label: `More about ${visible(s.name)}`, cls: "ghost icon sm", "aria-haspopup": "menu", on: (e: MouseEvent) => this.on.menu(s, e.currentTarget as HTMLElement) })));
     };
     return h("div", { class: "lg-scroll", tabindex: "0", role: "region", "aria-label": "Series" },
       h("table", { class: "tbl lg-t" }, h("thead", null, h("tr", null, head("name", `Series (${count(list.length)})`), figures.map((f) => head(f, f === "avg" ? "Average" : f[0]!.toUpperCase() + f.slice(1))), h("th", null, h("span", { class: "vh" }, "More")))), h("tbody", null, list.slice(0, this.rows).map(row))),
@@ -93,6 +100,6 @@ export class Legend {
   private hidden(s: ChartSeries) { return this.only.size > 0 && !this.only.has(s.name); }
 
   private name(s: ChartSeries) {
-    return h("button", { type: "button", class: "lg-n", "data-series": s.name, "aria-pressed": String(!this.hidden(s)), title: "Click shows this series alone, with ⌘ or Ctrl adds or removes it", onclick: (e: MouseEvent) => this.on.pick(s.name, e.metaKey || e.ctrlKey) }, this.swatch(s.name), h("span", { class: "lg-l" }, seriesName(s)));
+    return h("button", { type: "button", class: "lg-n", "data-series": s.name, "aria-pressed": String(!this.hidden(s)), title: "Click shows this series alone, with ⌘ or Ctrl adds or removes it", onclick: (e: MouseEvent) => this.on.pick(s.name, e.metaKey || e.ctrlKey) }, this.swatch(s.name), h("span", { class: "lg-l" }, seriesName(s, this.common)));
   }
 }

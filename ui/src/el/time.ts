@@ -182,7 +182,7 @@ export class TimeControl extends HTMLElement {
       h("div", { class: "field" }, h("label", { for: id }, "From and to"), h("div", { class: "row" }, field, button({ text: "Apply", cls: "primary", on: apply })), note),
       calendar.el,
       h("div", { class: "row tm-tools" },
-        button({ text: "Earlier", icon: "chevron-left", cls: "sm", on: () => { this.close(); this.shift(-1); } }), button({ text: "Later", icon: "chevron-right", cls: "sm", on: () => { this.close(); this.shift(1); } }),
+        button({ label: "Earlier", icon: "chevron-left", cls: "icon sm", on: () => { this.close(); this.shift(-1); } }), button({ label: "Later", icon: "chevron-right", cls: "icon sm", on: () => { this.close(); this.shift(1); } }),
         button({ text: "Zoom out", icon: "zoom-out", cls: "sm", on: () => { this.close(); this.zoomOut(); } }), button({ text: "Copy", icon: "copy", cls: "sm ml", title: `Copy the range (${mac ? "⌘C" : "Ctrl C"})`, on: () => void this.copyRange() })));
   }
 

@@ -24,9 +24,10 @@ export class GraphView {
     this.el.append(this.chart);
   }
 
-  show(run: Run, s: State, unit: string) {
+  show(run: Run, s: State, units: (query: string) => string) {
     this.abort?.abort();
     this.names.clear();
+    const all = new Set(run.results.map((r) => units(r.query))), unit = all.size === 1 ? [...all][0]! : ""; // one axis for all: where they differ it has plain numbers
     const many = run.results.length > 1, step = run.step * 1000;
     const series = run.results.flatMap((r) => (r.answer?.series ?? []).map((one): ChartSeries => {
       const text = Object.keys(one.metric).length ? seriesText(one.metric) : r.query;
@@ -35,7 +36,7 @@ export class GraphView {
       const last = one.values[0].at(-1) ?? 0, ended = last > 0 && last < run.span.end - Math.max(2 * step, 300_000);
       const count = one.values[0].length ? one.values : ([one.histograms[0], one.histograms[1].map((x) => x.count)] as [number[], number[]]);
       const labels = Object.keys(one.metric).length ? { ...one.metric, ...(many ? { __name__: `${letter(r.index)} ${one.metric.__name__ ?? ""}` } : {}) } : undefined;
-      return { name, values: count, ...(labels ? { labels } : {}), ...(ended ? { dash: true, note: "ended" } : {}) };
+      return { name, values: count, ...(all.size > 1 ? { unit: units(r.query) } : {}), ...(labels ? { labels } : {}), ...(ended ? { dash: true, note: "ended" } : {}) };
     }));
     const data = { from: run.span.start, to: run.span.end, step, series, unit, kind: s.kind, log: s.log };
     this.chart.data = data;

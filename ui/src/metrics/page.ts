@@ -5,6 +5,7 @@ import { orgPath } from "../lib/boot.ts";
 import { button, h, icon } from "../lib/dom.ts";
 import { count, duration, plural } from "../lib/format.ts";
 import { bind, printed } from "../lib/keys.ts";
+import { menu } from "../lib/layers.ts";
 import { splitter } from "../lib/resize.ts";
 import { banner, empty, failure, skeleton } from "../lib/states.ts";
 import { type Range, useZone } from "../lib/time.ts";
@@ -50,7 +51,7 @@ export class MetricsPage {
     title?.classList.remove("vh");
     this.app.replaceChildren(
       h("div", { class: "pagehead" }, title, this.showNames, this.menuButton("bookmark", "Saved views", async (b) => (await import("./keep.ts")).viewsMenu(b, this.s, (s) => this.open(s))), h("span", { class: "spacer" }),
-        this.menuButton("layout-dashboard", "Add to dashboard", async () => (await import("./keep.ts")).addToDashboard(this.s)), this.menuButton("share-2", "Share", async (b) => (await import("./share.ts")).shareMenu(b, this.s, this.last)), this.time),
+        this.menuButton("layout-dashboard", "Add to dashboard", async () => (await import("./keep.ts")).addToDashboard(this.s)), this.menuButton("share-2", "Share", async (b) => (await import("./share.ts")).shareMenu(b, this.s, this.last)), this.more(), this.time),
       h("section", { class: "mq", "aria-label": "Queries" }, this.rows.el, this.options), this.progress, this.notes,
       this.explore);
     this.explore.append(this.browser.el, splitter(this.browser.el, { min: 180, max: 520, key: "metrics.browser", label: "Width of the metric browser", size: 264 }), h("section", { class: "mx-results", "aria-label": "Results" }, this.bar, this.body));
@@ -83,6 +84,14 @@ export class MetricsPage {
   private menuButton(ic: string, text: string, on: (b: HTMLElement) => Promise<void> | void) {
     const primary = text === "Saved views";
     return h("button", { type: "button", class: `btn hide-s ${primary ? "ghost sm" : ""}`.trim(), "aria-haspopup": text === "Add to dashboard" ? "dialog" : "menu", onclick: (e: Event) => void on(e.currentTarget as HTMLElement) }, icon(ic, "s"), text);
+  }
+
+  /** On a small window, what else the head has. */
+  private more() {
+    return button({ icon: "ellipsis", label: "More", cls: "icon mx-more", "aria-haspopup": "menu", on: (e: MouseEvent) => { const b = e.currentTarget as HTMLElement; menu(b, [
+      { text: "Share", icon: "share-2", on: () => void import("./share.ts").then((m) => m.shareMenu(b, this.s, this.last)) }, { text: "Add to dashboard", icon: "layout-dashboard", on: () => void import("./keep.ts").then((m) => m.addToDashboard(this.s)) },
+      { text: "Saved views", icon: "bookmark", on: () => void import("./keep.ts").then((m) => m.viewsMenu(b, this.s, (s) => this.open(s))) }, { text: "Logs for this selection", icon: "scroll-text", on: () => void this.logs(this.graph.common()) },
+    ]); } });
   }
 
   /** Shows a state without running it. */
@@ -182,19 +191,17 @@ export class MetricsPage {
   }
 
   private async show(run: Run) {
-    const unit = this.unit();
     switch (this.s.view) {
-      case "graph": this.view = this.graph; this.graph.show(run, this.s, unit); break;
-      case "table": { const { TableView } = await import("./table.ts"); const v = new TableView(); v.show(run, unit); this.view = v; break; }
-      case "heatmap": { const { HeatmapView } = await import("./heatmap.ts"); const v = new HeatmapView((start, end) => this.time.setRange({ start, end }), () => this.time.zoomOut()); v.show(run, unit); this.view = v; break; }
+      case "graph": this.view = this.graph; this.graph.show(run, this.s, (q) => this.unit(q)); break;
+      case "table": { const { TableView } = await import("./table.ts"); const v = new TableView(); v.show(run, (q) => this.unit(q)); this.view = v; break; }
+      case "heatmap": { const { HeatmapView } = await import("./heatmap.ts"); const v = new HeatmapView((start, end) => this.time.setRange({ start, end }), () => this.time.zoomOut()); v.show(run, this.unit(run.results[0]!.query)); this.view = v; break; }
       case "explain": { const { ExplainView } = await import("./explain.ts"); const v = new ExplainView({ run: (q) => this.alone(q) }); void v.show(run); this.view = v; break; }
     }
     if (this.last === run && this.view && this.body.firstChild !== this.view.el) this.body.replaceChildren(this.view.el);
   }
 
-  private unit() {
+  private unit(q: string) {
     if (this.s.unit) return this.s.unit;
-    const q = this.s.queries.find((x) => x.text && !x.hidden)?.text ?? "";
     const declared = (name: string) => this.browser.metaOf(name)?.unit ?? "";
     return this.s.view === "heatmap" ? boundsUnit(q, declared) : guessUnit(q, declared);
   }

@@ -7,8 +7,10 @@ import { seriesText } from "./prom.ts";
 import type { Run } from "./run.ts";
 import { letter } from "./state.ts";
 
-interface Row { query: string; labels: Record<string, string>; t: number; value: number; text: string }
+interface Row { query: string; labels: Record<string, string>; t: number; value: number; text: string; unit: string }
 const MOST_ROWS = 100_000, MOST_COLUMNS = 12;
+
+const exact = (v: number) => (Number.isFinite(v) ? v.toLocaleString(undefined, { maximumSignificantDigits: 12 }) : formatValue(v));
 
 export class TableView {
   private readonly grid = new Grid<Row>();
@@ -24,15 +26,16 @@ export class TableView {
     this.grid.addEventListener("ms:sort", (e) => { this.sorted = (e as CustomEvent<{ key: string; desc: boolean }>).detail; this.grid.rows = this.order(); });
   }
 
-  show(run: Run, unit: string) {
+  show(run: Run, units: (query: string) => string) {
     const rows: Row[] = [], names = new Map<string, number>();
     let left = 0;
     for (const r of run.results) {
+      const unit = units(r.query);
       for (const s of r.answer?.series ?? []) {
         const points: [number[], number[]] = s.values[0].length ? s.values : [s.histograms[0], s.histograms[1].map((x) => x.count)];
         for (const k of Object.keys(s.metric)) if (k !== "__name__") names.set(k, (names.get(k) ?? 0) + 1);
         const text = Object.keys(s.metric).length ? seriesText(s.metric) : r.query;
-        for (let i = points[0].length - 1; i >= 0; i--) if (rows.length < MOST_ROWS) rows.push({ query: letter(r.index), labels: s.metric, t: points[0][i]!, value: points[1][i]!, text }); else left++;
+        for (let i = points[0].length - 1; i >= 0; i--) if (rows.length < MOST_ROWS) rows.push({ query: letter(r.index), labels: s.metric, t: points[0][i]!, value: points[1][i]!, text, unit }); else left++;
       }
     }
     this.rows = rows;
@@ -42,7 +45,7 @@ export class TableView {
     this.grid.columns = [
       ...(run.results.length > 1 ? [{ key: "query", label: "Query", width: 60, sort: true, render: cell((r: Row) => r.query) }] : []),
       ...(over ? [{ key: "time", label: "Time", width: 150, sort: true, cls: "mono", render: cell((r: Row) => formatTime(r.t)) }] : []),
-      { key: "value", label: "Value", width: 110, sort: true, cls: "num", render: (r: Row, c: HTMLElement) => { c.textContent = formatValue(r.value, unit); c.title = String(r.value); } },
+      { key: "value", label: "Value", width: 110, sort: true, cls: "num", render: (r: Row, c: HTMLElement) => { c.textContent = r.unit && r.unit !== "short" ? formatValue(r.value, r.unit) : exact(r.value); c.title = String(r.value); } },
       { key: "metric", label: "Metric", width: 240, sort: true, cls: "mono", render: cell((r: Row) => r.labels.__name__ ?? (labels.length ? "" : r.text)) },
       ...labels.map((k) => ({ key: `label:${k}`, label: visible(k), width: 150, min: 60, sort: true, cls: "mono", render: cell((r: Row) => r.labels[k] ?? "") })),
     ];
