@@ -13,6 +13,7 @@ type compareBody struct {
 	Operation string      `json:"operation,omitempty" doc:"name of the spans of both"`
 	Status    string      `json:"status,omitempty" doc:"ok, error or unset; of the spans of both"`
 	Roots     bool        `json:"roots,omitempty" doc:"only spans without a parent"`
+	Search    string      `json:"search,omitempty" doc:"in the search language, over the fields of the spans of both"`
 	Selection spanBoxBody `json:"selection"`
 	Baseline  spanBoxBody `json:"baseline,omitzero" doc:"spans of the selection are left out of it; default: every other span of the selection's time range"`
 	Limit     int         `json:"limit,omitempty" doc:"attributes; default: 20"`
@@ -32,7 +33,7 @@ func (a *API) compareTraces(w http.ResponseWriter, r *http.Request) error {
 	if b.Baseline.TimeRange == (timeRangeBody{}) {
 		b.Baseline.TimeRange = b.Selection.TimeRange
 	}
-	c := query.TraceComparison{TraceSearch: query.TraceSearch{Stream: b.Stream, Service: b.Service, Operation: b.Operation, Status: b.Status}, Roots: b.Roots, Limit: b.Limit}
+	c := query.TraceComparison{TraceSearch: query.TraceSearch{Stream: b.Stream, Service: b.Service, Operation: b.Operation, Status: b.Status, Roots: b.Roots, Search: b.Search}, Limit: b.Limit}
 	var err error
 	if c.Selection, err = a.spanBox(b.Selection); err != nil {
 		return err

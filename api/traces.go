@@ -35,7 +35,7 @@ func (a *API) traceRoutes() []route {
 		{method: "POST", path: v1 + "/query/traces/compare", policy: readTelemetry(), handle: a.compareTraces, doc: operation{summary: "The attributes whose values differ most between two sets of spans", body: compareBody{}, reply: query.TraceDifferences{}}},
 		{method: "GET", path: v1 + "/query/traces", policy: readTelemetry(), handle: a.searchTraces, doc: operation{summary: "Find traces", reply: query.Traces{}, query: append([]param{
 			{"service", "string", ""}, {"operation", "string", "name of a span"}, {"min_duration", "string", "of a span, such as 250ms"}, {"max_duration", "string", ""},
-			{"status", "string", "ok, error or unset"}, {"limit", "integer", "traces; default 20"}}, times...)}},
+			{"status", "string", "ok, error or unset"}, {"roots", "boolean", "only spans without a parent"}, {"search", "string", "in the search language, over the fields of a span"}, {"limit", "integer", "traces; default 20"}}, times...)}},
 		{method: "GET", path: v1 + "/query/services", policy: readTelemetry(), handle: a.services, doc: operation{summary: "Services with operations, rate, errors and durations; edges of the service map", reply: query.Services{},
 			query: append([]param{{"edges", "boolean", "also the edges"}}, times...)}},
 	}
@@ -148,7 +148,10 @@ func (a *API) searchTraces(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	q := r.URL.Query()
-	s := query.TraceSearch{Stream: q.Get("stream"), Service: q.Get("service"), Operation: q.Get("operation"), Status: q.Get("status")}
+	s := query.TraceSearch{Stream: q.Get("stream"), Service: q.Get("service"), Operation: q.Get("operation"), Status: q.Get("status"), Search: q.Get("search")}
+	if s.Roots, err = flag(q.Get("roots"), "roots", false); err != nil {
+		return err
+	}
 	if s.MinDuration, err = duration(q.Get("min_duration"), "min_duration"); err != nil {
 		return err
 	}

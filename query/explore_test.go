@@ -116,6 +116,8 @@ func search(t *testing.T, n *node) {
 		"quick":     {query.TraceSearch{MaxDuration: 50}, []string{"aa01 GET / web 3 1 [db web worker] 1"}},
 		"limit":     {query.TraceSearch{Limit: 1, Service: "web"}, []string{"aa02 GET / web 1 0 [web] 1"}},
 		"none":      {query.TraceSearch{Service: "nope"}, nil},
+		"roots":     {query.TraceSearch{Roots: true, MaxDuration: 50}, nil},
+		"searched":  {query.TraceSearch{Search: "status:error -name:job"}, []string{"aa01 GET / web 3 1 [db web worker] 1"}},
 	} {
 		found, err := n.SearchTraces(t.Context(), query.Request{Org: org, Range: day}, c.search)
 		if err != nil {

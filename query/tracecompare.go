@@ -22,8 +22,7 @@ type SpanBox struct {
 
 // TraceComparison asks what the spans in one box have in common that others have not.
 type TraceComparison struct {
-	TraceSearch      // selects the spans of both; its durations and limit are not used
-	Roots       bool // only spans without a parent
+	TraceSearch // selects the spans of both; its durations and limit are not used
 	Selection   SpanBox
 	Baseline    SpanBox // spans of the selection are not counted here
 	Limit       int     // attributes; 0: 20
@@ -134,19 +133,20 @@ func (v *spanValues) sample() SpanSample { return SpanSample{v.total, v.spans, v
 // compared reads one side.
 func (e *Engine) compared(ctx context.Context, q *task, c *TraceComparison, r millstream.TimeRange, box segment.Expr, v *spanValues) error {
 	v.texts, v.numbers = map[string]map[string]int64{}, map[string][]float64{}
-	all := segment.And{box}
 	common := c.TraceSearch
 	common.MinDuration, common.MaxDuration = 0, 0
-	if f := common.filter(); f != nil {
-		all = append(all, f)
-	}
-	if c.Roots {
-		all = append(all, segment.Or{segment.IsNull{Field: "parent_span_id"}, segment.Compare{Field: "parent_span_id", Op: segment.Eq, Value: text("")}})
-	}
 	q.Range = r
 	return e.eachTraceStream(ctx, q, c.Stream, func(t *table) error {
+		all := segment.And{box}
+		f, err := e.filterOf(ctx, q, t, &common)
+		if err != nil {
+			return err
+		}
+		if f != nil {
+			all = append(all, f)
+		}
 		count := &sql.Plan{Stream: t.key, Filter: all, Aggregate: true, Aggs: []sql.Agg{{Func: sql.Count}}, Out: []sql.Output{{Key: -1}}, Limit: -1}
-		err := e.kernel(ctx, q, t, count, func(r *Rows) error {
+		err = e.kernel(ctx, q, t, count, func(r *Rows) error {
 			v.total += r.Columns[0].Ints[0]
 			return nil
 		})

@@ -29,7 +29,7 @@ func TestCompareTraces(t *testing.T) {
 			n.flush()
 		}
 		got, err := n.CompareTraces(t.Context(), query.Request{Org: org}, query.TraceComparison{
-			Roots: true, Selection: query.SpanBox{Range: day, MinDuration: 900_000}, Baseline: query.SpanBox{Range: day},
+			TraceSearch: query.TraceSearch{Roots: true}, Selection: query.SpanBox{Range: day, MinDuration: 900_000}, Baseline: query.SpanBox{Range: day},
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/query/search"
 	"github.com/millstream/millstream/query/sql"
 	"github.com/millstream/millstream/segment"
 )
@@ -20,6 +21,8 @@ type TraceSearch struct {
 	Status      string // ok, error or unset
 	MinDuration int64  // ns
 	MaxDuration int64  // ns; 0: no limit
+	Roots       bool   // only spans without a parent
+	Search      string // in the search language, over all fields of the span; empty: no condition
 	Limit       int    // traces; 0: 20
 }
 
@@ -75,6 +78,37 @@ func (e *Engine) SearchTraces(ctx context.Context, req Request, s TraceSearch) (
 	return out, nil
 }
 
+// filterOf is what a search asks of the spans of one stream: the fields of the stream decide what the search language means.
+func (e *Engine) filterOf(ctx context.Context, q *task, t *table, s *TraceSearch) (segment.Expr, error) {
+	fixed := s.filter()
+	parsed, err := search.Parse(s.Search)
+	if err != nil {
+		return nil, err
+	}
+	c := parsed.Compile(t.schema.Fields, e.cfg.Now())
+	for _, w := range c.Warnings {
+		q.warn(w)
+	}
+	if c.SQL == "" {
+		return fixed, nil
+	}
+	stmt, err := e.cfg.Gate.Parse(ctx, "SELECT * FROM "+fromClause(t.key)+whereClause(c.SQL), sql.Params{})
+	if err != nil {
+		return nil, err
+	}
+	bound, err := stmt.Bind(ctx, []sql.Table{{Key: t.key, Fields: t.schema.Fields}}, e.cfg.Now())
+	if err != nil {
+		return nil, err
+	}
+	if bound.Plan == nil {
+		return nil, millstream.Errorf(millstream.Invalid, "this search is too involved for traces: use words, comparisons and ranges of fields")
+	}
+	if fixed == nil {
+		return bound.Plan.Filter, nil
+	}
+	return segment.And{fixed, bound.Plan.Filter}, nil
+}
+
 func (s *TraceSearch) filter() segment.Expr {
 	var f segment.And
 	equal := func(field, v string) {
@@ -91,6 +125,9 @@ func (s *TraceSearch) filter() segment.Expr {
 	if s.MaxDuration > 0 {
 		f = append(f, segment.Compare{Field: "duration_ns", Op: segment.Le, Value: segment.Value{Kind: segment.IntValue, Int: s.MaxDuration}})
 	}
+	if s.Roots {
+		f = append(f, segment.Or{segment.IsNull{Field: "parent_span_id"}, segment.Compare{Field: "parent_span_id", Op: segment.Eq, Value: text("")}})
+	}
 	if len(f) == 0 {
 		return nil
 	}
@@ -99,10 +136,14 @@ func (s *TraceSearch) filter() segment.Expr {
 
 // matches adds the newest traces with a matching span. Several spans of a trace may match, so it reads more rows until there are enough traces.
 func (e *Engine) matches(ctx context.Context, q *task, t *table, s *TraceSearch, found map[string]*TraceSummary) error {
+	filter, err := e.filterOf(ctx, q, t, s)
+	if err != nil {
+		return err
+	}
 	for limit := 4 * s.Limit; ; limit *= 8 {
 		here, rows := map[string]*TraceSummary{}, 0
 		p := &sql.Plan{
-			Stream: t.key, Filter: s.filter(), Order: []sql.Order{{Out: 0, Desc: true}}, Limit: limit,
+			Stream: t.key, Filter: filter, Order: []sql.Order{{Out: 0, Desc: true}}, Limit: limit,
 			Out: []sql.Output{{Name: "t", Field: millstream.TimestampField}, {Name: "id", Field: "trace_id"}},
 		}
 		err := e.kernel(ctx, q, t, p, func(r *Rows) error {
