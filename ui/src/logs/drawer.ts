@@ -17,7 +17,6 @@ export interface DrawerPage extends FieldActs {
   step(by: number): void;
   closed(): void;
   linkTo(row: Row): string;
-  readonly zoneOfPage: string;
 }
 
 type Tab = "fields" | "json" | "context";
