@@ -191,6 +191,7 @@ export class Histogram extends HTMLElement {
     if (e.button !== 0 || !this.d || first < 0) return;
     const edge = this.edgeAt(e), fixed = edge === undefined ? first : this.sel![edge ? 0 : 1]! - (edge ? 0 : 1);
     const from = e.clientX;
+    this.point(-1);
     this.plot.setPointerCapture(e.pointerId);
     let moved = false;
     const move = (m: PointerEvent) => {

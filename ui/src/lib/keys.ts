@@ -33,6 +33,7 @@ addEventListener("keydown", (e) => {
   const single = !n.startsWith("mod+") && !/^(Escape|F\d+)$/.test(n);
   if (single && (typing(e.target) || (boot.prefs.single_keys === false && /^(shift\+)?.$/.test(n)))) return;
   if (single && document.querySelector("dialog[open]")) return;
+  if (/^(Enter|Space)$/.test(n) && e.target instanceof Element && e.target.closest("button,a[href],summary,select,[role=menu],[role=listbox]")) return; // it is pressed
   const want = prefix ? `${prefix} ${n}` : n;
   const hit = keys.findLast((k) => k.key === want) ?? keys.findLast((k) => k.key === n);
   const longer = hit?.key !== want || !prefix ? keys.some((k) => k.key.startsWith(n + " ")) : false;

@@ -3,10 +3,11 @@ import type { Column } from "../el/grid.ts";
 import { h } from "../lib/dom.ts";
 import { shortLevel } from "../lib/level.ts";
 import { formatTime, zone } from "../lib/time.ts";
+import { isNumber } from "./filters.ts";
 import { type Marks, nodes } from "./marks.ts";
 import { messageOf, type Roles, type Row, rowLevel, shown, textOf } from "./record.ts";
 
-export interface Look { roles: Roles; marks: Marks; cols: string[] | undefined; wrap: boolean; widths: Record<string, number>; withDate: boolean }
+export interface Look { roles: Roles; marks: Marks; cols: string[] | undefined; wrap: boolean; widths: Record<string, number>; withDate: boolean; types?: ReadonlyMap<string, string> | undefined }
 
 export const usual = (roles: Roles) => ["_timestamp", ...(roles.level ? [roles.level] : []), ...(roles.service ? [roles.service] : []), roles.message ?? "*"];
 
@@ -22,7 +23,7 @@ function column(key: string, look: Look, all: string[]): Column<Row> {
   if (key === "_timestamp") return { key, label: "Time", width: width ?? (look.withDate ? 180 : 96), min: 84, sort: true, cls: "time", render: (r, cell) => time(r.time, look.withDate, cell) };
   if (key === roles.level) return { key, label: "Level", width: width ?? 50, min: 44, wide: true, sort: true, cls: "lvl", render: (r, cell) => level(r, roles, cell) };
   if (key === roles.message || key === "*") return { key, label: key === "*" ? "Fields" : "Message", ...(width ? { width } : {}), min: 260, cls: "msg two", render: (r, cell) => message(r, look, all, cell) };
-  return { key, label: key === roles.service ? "Service" : key, width: width ?? (key === roles.service ? 118 : 150), min: 48, wide: true, sort: true, cls: key === roles.service ? "svc" : "any", render: (r, cell) => { cell.append(...nodes(shown(r.get(key)), look.marks.of(key))); } };
+  return { key, label: key === roles.service ? "Service" : key, width: width ?? (key === roles.service ? 118 : 150), min: 48, wide: true, sort: true, cls: key === roles.service ? "svc" : isNumber(look.types?.get(key)) ? "n" : "any", render: (r, cell) => { cell.append(...nodes(shown(r.get(key)), look.marks.of(key))); } };
 }
 
 function time(t: string, withDate: boolean, cell: HTMLElement) {

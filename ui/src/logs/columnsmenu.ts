@@ -8,7 +8,7 @@ import { shown } from "./record.ts";
 
 export function columnsMenu(p: LogsPage) {
   let cols = [...p.cols];
-  const label = (c: string) => (c === "_timestamp" ? "Time" : c === "*" ? "All other fields" : c === p.roles.message ? `${c} (message)` : c);
+  const label = (c: string) => (c === "_timestamp" ? "Time" : c === "*" ? "All other fields" : c);
   void dialog("Columns", (close) => {
     const list = h("ul", { class: "collist" }), find = h("input", { class: "in", id: "col-find", list: "col-names", autocomplete: "off", placeholder: "Name of a field", autofocus: true });
     const names = h("datalist", { id: "col-names" }, (p.columns?.list ?? []).slice(0, 2000).filter((c) => !cols.includes(c.name)).map((c) => h("option", { value: c.name })));

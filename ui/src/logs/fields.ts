@@ -139,7 +139,7 @@ export class Fields {
   private drawItem(it: Item, cell: HTMLElement) {
     if ("head" in it) { cell.append(h("span", null, it.head), h("span", { class: "cd" }, it.note)); return; }
     const st = it.stat, t = sign(it.type);
-    cell.append(icon("chevron-right", "xs"), h("span", { class: "ty", title: signName[t] }, t), h("span", { class: "ell", title: it.name }, shown(it.name, 200)), ...(st?.conflict ? [h("span", { class: "cd warn", title: "Values of several types were sent" }, icon("triangle-alert", "xs"))] : []), h("span", { class: "cd num" }, st?.distinct ? (st.estimated ? "~" : "") + short(st.distinct) : st && st.share < 0.995 ? percent(st.share) : ""));
+    cell.append(icon("chevron-right", "xs"), h("span", { class: "ty", title: signName[t] }, t), h("span", { class: "ell", title: it.name }, shown(it.name, 200)), ...(st?.conflict ? [h("span", { class: "cd warn", title: "Values of several types were sent" }, icon("triangle-alert", "xs"))] : []), h("span", { class: "cd num" }, st?.distinct ? (st.estimated ? "~" : "") + short(st.distinct) : st && st.share === 0 ? "–" : st && st.share < 0.995 ? percent(st.share) : ""));
   }
 
   private toggle(i: number) {

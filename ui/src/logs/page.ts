@@ -216,7 +216,7 @@ export class LogsPage extends Runner implements DrawerPage, FieldsPage {
   keepWidths() { try { localStorage.setItem(`ms.logs.widths.${this.state.stream}`, JSON.stringify(this.widths)); } catch { /* for this page only */ } }
 
   /** Draws the list anew, after its columns, the zone or what is marked has changed. */
-  redraw() { this.results.setColumns(columnsOf({ roles: this.roles, marks: this.marks, cols: this.state.cols ?? (this.plainAnswer ? this.columns!.list.slice(0, 100).map((c) => c.name) : undefined), wrap: this.state.wrap, widths: this.widths, withDate: this.withDate })); this.results.refresh(); this.drawer.refresh(); }
+  redraw() { this.results.setColumns(columnsOf({ roles: this.roles, marks: this.marks, cols: this.state.cols ?? (this.plainAnswer ? this.columns!.list.slice(0, 100).map((c) => c.name) : undefined), wrap: this.state.wrap, widths: this.widths, withDate: this.withDate, types: this.columns?.types })); this.results.refresh(); this.drawer.refresh(); }
 
   private get withDate() { return this.span !== undefined && Date.parse(this.span.end) - Date.parse(this.span.start) > 20 * 3600e3; }
   /** Rows of a statement that are no records: each column is shown as it is. */

@@ -44,7 +44,7 @@ export class Results {
     const fieldsButton = button({ icon: "list", label: "Fields", cls: "ghost icon sm fieldsbtn", on: () => this.showFields() });
     const columns = button({ text: "Columns", icon: "columns-3", cls: "ghost sm hide-s lb", "aria-haspopup": "dialog", on: () => void import("./columnsmenu.ts").then((m) => m.columnsMenu(page)) });
     const density = button({ text: "Density", icon: "rows-3", cls: "ghost sm hide-s lb", on: () => void setPrefs({ density: ({ compact: "normal", normal: "comfortable", comfortable: "compact" } as const)[boot.prefs.density ?? "normal"] }) });
-    const out = button({ text: "Export", icon: "download", cls: "ghost sm lb", "aria-haspopup": "dialog", on: () => void import("./export.ts").then((m) => m.exportDialog(page)) });
+    const out = button({ text: "Export", icon: "download", cls: "ghost sm lb out", "aria-haspopup": "dialog", on: () => void import("./export.ts").then((m) => m.exportDialog(page)) });
     const bar = h("div", { class: "lbar" }, fieldsButton, h("div", { class: "seg", role: "tablist", "aria-label": "View" }, this.tabs), h("span", { class: "spacer" }), this.wrapButton, columns, density, h("span", { class: "sepv hide-s" }), out);
     const k = (text: string, ...keys: string[]) => h("span", { class: "hide-s" }, keys.map((x) => h("kbd", null, x)), text);
     this.foot_.append(k("move", "J", "K"), k("details", "↵"), k("expand", "E"), k("context", "C"), k("filter", "+", "−"), this.footText);
@@ -110,7 +110,7 @@ export class Results {
 
   foot(text?: string) {
     const n = this.page.rows.length, all = this.histogram.data?.total;
-    this.footText.textContent = text ?? (n === 0 ? "" : all !== undefined && all > n && this.page.where() !== undefined ? `${count(n)} of ${this.histogram.data?.atLeast ? "≥ " : ""}${count(all)} loaded` : `${plural(n, "row")}`);
+    this.footText.textContent = text ?? (n === 0 ? "" : all !== undefined && all > n && !this.page.tail.on && this.page.where() !== undefined ? `${count(n)} of ${this.histogram.data?.atLeast ? "≥ " : ""}${count(all)} loaded` : `${plural(n, "row")}`);
   }
 
   moreFailed(e: ApiError, retry: () => void) { this.footText.replaceChildren(`More could not be loaded: ${e.message} `, button({ text: "Try again", cls: "sm", on: retry })); }

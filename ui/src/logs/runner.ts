@@ -111,9 +111,9 @@ export abstract class Runner {
         this.condition = t?.filter ?? "";
         this.marks = new Marks(t?.terms ?? []);
         for (const w of t?.warnings ?? []) this.results.warn(w);
-      } else this.marks = new Marks([]);
+      } else if (this.where() === undefined) this.marks = new Marks([]);
     } catch (e) {
-      if (!signal.aborted) this.failed(explain(e));
+      if (!signal.aborted) { this.failed(explain(e)); this.showProblem(explain(e)); }
       return;
     }
     const sql = this.state.mode === "sql", text = sql ? this.state.q : this.statementText(pageRows, 0, o.columns);
@@ -177,7 +177,7 @@ export abstract class Runner {
     this.end();
     this.done = undefined;
     if (e.code === "aborted") return;
-    this.showProblem(e);
+    if (this.state.mode === "sql") this.showProblem(e);
     if (ms) costDone(this.head.cost, "error", ms, undefined, () => this.explain());
     else costIdle(this.head.cost, "The query did not run.");
     this.results.fail(e, () => void this.run("none"));
@@ -186,8 +186,8 @@ export abstract class Runner {
 
   /** Marks where the query is wrong. Positions count characters from 1. */
   showProblem(e: ApiError) {
-    if (e.position === undefined || e.position < 1) { if (this.state.mode === "sql" || e.status !== 400) return; }
-    const from = [...this.editor.value].slice(0, (e.position ?? 1) - 1).join("").length;
+    if (e.position === undefined || e.position < 1) return;
+    const from = [...this.editor.value].slice(0, e.position - 1).join("").length;
     this.editor.mark({ from, message: e.hint ? `${e.message}: ${e.hint}` : e.message });
   }
 
