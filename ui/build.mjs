@@ -35,7 +35,7 @@ writeFileSync(join(out, "icons.json"), JSON.stringify(names));
 // The scripts, one entry a page, and the style sheet. A page's script is its entry and the chunks that it always needs; those are named in the manifest so
 // that the page can ask for all at once.
 const pages = readdirSync(src("pages")).filter((f) => f.endsWith(".ts")).sort().map((f) => src("pages", f));
-const result = await build({ ...options, entryPoints: pages, define: { ICONS: JSON.stringify(manifest["icons.svg"].file) } });
+const result = await build({ ...options, entryPoints: pages, plugins: [fewChunks()], define: { ICONS: JSON.stringify(manifest["icons.svg"].file) } });
 const css = await build({ ...options, splitting: false, entryPoints: [src("css", "app.css")] });
 for (const [file, o] of Object.entries({ ...result.metafile.outputs, ...css.metafile.outputs })) {
   if (!o.entryPoint && !/\.woff2$/.test(file)) continue;
@@ -47,6 +47,34 @@ for (const entry of Object.values(manifest)) if (entry.imports) entry.imports = 
 
 writeFileSync(join(out, "manifest.json"), JSON.stringify(Object.fromEntries(Object.entries(manifest).sort()), null, 1) + "\n");
 writeFileSync(join(out, "THIRD_PARTY.txt"), notices());
+
+// fewChunks keeps the number of files small that a page waits for. A module that several entries and lazily loaded modules use becomes a chunk of its own for each
+// combination of them, unless all of them use it: so every page and every lazy module says that it needs what most pages share (the frame and lib/), those of
+// explorers also the elements that explorers share, and a lazy module of a page the page's own modules. By then those are loaded.
+function fewChunks() {
+  const files = (dir) => readdirSync(dir, { withFileTypes: true }).flatMap((f) => (f.isDirectory() ? files(join(dir, f.name)) : f.name.endsWith(".ts") ? [join(dir, f.name)] : []));
+  const shared = { frame: [src("app.ts"), ...files(src("lib"))], elements: ["editor", "grid", "histogram", "select", "time"].map((f) => src("el", f + ".ts")) };
+  const lazy = new Set(files(src()).flatMap((f) => [...readFileSync(f, "utf8").matchAll(/\bimport\("(\.[^"]+)"\)/g)].map((m) => join(dirname(f), m[1]))));
+  const explorers = new Set(["logs", "metrics", "traces", "trace", "services", "dashboards", "dashboard"]);
+  const needs = (path) => {
+    const dir = basename(dirname(path)), name = basename(path, ".ts");
+    if (dir === "pages") return name === "account" ? [] : explorers.has(name) ? ["shared:frame", "shared:elements"] : ["shared:frame"];
+    if (!lazy.has(path)) return [];
+    const page = src("pages", dir + ".ts");
+    return pages.includes(page) ? [page] : name === "palette" ? ["shared:frame"] : ["shared:frame", "shared:elements"];
+  };
+  return {
+    name: "few-chunks",
+    setup(b) {
+      b.onResolve({ filter: /^shared:/ }, (a) => ({ path: a.path.slice(7), namespace: "shared", sideEffects: true }));
+      b.onLoad({ filter: /.*/, namespace: "shared" }, (a) => ({ contents: shared[a.path].map((f) => `import ${JSON.stringify(f)};`).join("\n"), resolveDir: root }));
+      b.onLoad({ filter: /\.ts$/ }, (a) => {
+        const more = needs(a.path);
+        return more.length ? { contents: more.map((m) => `import ${JSON.stringify(m)};`).join("") + readFileSync(a.path, "utf8"), loader: "ts" } : undefined;
+      });
+    },
+  };
+}
 
 function emit(name, text) {
   const hash = createHash("sha256").update(text).digest("hex").slice(0, 8).toUpperCase();
