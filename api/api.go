@@ -38,6 +38,8 @@ type API struct {
 	Search    searcher       // *query.Engine
 	Flusher   flusher        // *ingest.Writer
 	Traces    tracer         // *query.Engine
+	Finder    finder         // *store.Store
+	Names     nameReader     // *query.Engine; nil: only what the database knows is found
 	Documents documents      // *store.Store
 	PromQL    *promql.API
 	Limiter   limiter // per organization and rate class; nil: no limits
@@ -59,6 +61,7 @@ type API struct {
 	metrics   *metrics
 	unmatched *meters // of requests that no route matched
 	ready     *readiness
+	names     *names
 	stall     time.Duration // how long the other side of a connection may do nothing; 0: defaultStall
 	spec      []byte        // the OpenAPI document
 }
@@ -75,7 +78,7 @@ func (a *API) routes() []route {
 		a.healthRoutes, a.authRoutes, a.tokenRoutes, a.organizationRoutes, a.userRoutes, a.auditRoutes, a.streamRoutes, a.clusterRoutes, a.openapiRoutes,
 		a.jsonRoutes, a.otlpRoutes, a.prometheusWriteRoutes, a.nodeRoutes, a.elasticRoutes, a.lokiRoutes,
 		a.queryRoutes, a.promRoutes, a.exploreRoutes, a.searchRoutes, a.traceRoutes,
-		a.viewRoutes, a.dashboardRoutes, a.preferenceRoutes, a.linkRoutes,
+		a.viewRoutes, a.dashboardRoutes, a.preferenceRoutes, a.linkRoutes, a.findRoutes,
 	} {
 		all = append(all, noun()...)
 	}
@@ -90,6 +93,7 @@ func (a *API) HealthHandler() (http.Handler, error) { return a.build(a.healthRou
 
 func (a *API) build(routes []route) (http.Handler, error) {
 	a.metrics, a.ready = newMetrics(a.Registerer), &readiness{}
+	a.names = &names{read: a.Names, log: a.Log, now: a.Now, orgs: map[millstream.OrgID]*orgNames{}}
 	a.unmatched = a.metrics.of("unmatched", "other")
 	for i := range routes {
 		routes[i].meters = a.metrics.of(routes[i].path, routes[i].method)

@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -68,7 +69,7 @@ func TestViews(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 	w.want(200, "GET", viewsPath, viewer, nil, &list)
-	if len(list.Views) != 1 || list.Views[0].Summary != (savedViewSummary{"logs", "d", true}) {
+	if len(list.Views) != 1 || !reflect.DeepEqual(list.Views[0].Summary, savedViewSummary{"logs", "d", true, aView("").Body.State}) {
 		t.Errorf("%+v", list)
 	}
 	var versions versionsView

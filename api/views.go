@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"unicode/utf8"
 
 	"github.com/millstream/millstream"
@@ -32,9 +33,10 @@ type savedViewView struct {
 }
 
 type savedViewSummary struct {
-	Page        string `json:"page"`
-	Description string `json:"description,omitempty"`
-	Pinned      bool   `json:"pinned,omitempty"`
+	Page        string    `json:"page"`
+	Description string    `json:"description,omitempty"`
+	Pinned      bool      `json:"pinned,omitempty"`
+	State       pageState `json:"state,omitempty" doc:"only one that fits an address"`
 }
 
 type listedViewView struct {
@@ -53,7 +55,10 @@ func (a *API) viewRoutes() []route {
 	})
 }
 
-const maxDescription = 2000
+const (
+	maxDescription = 2000
+	maxAddress     = 1900 // characters of a state in an address
+)
 
 func readView(r *http.Request) (draft, error) {
 	var in savedViewBody
@@ -75,7 +80,11 @@ func readView(r *http.Request) (draft, error) {
 	if err := b.State.check("body.state"); err != nil {
 		return draft{}, err
 	}
-	return draftOf(in.Name, in.Shared, in.Version, savedViewSummary{b.Page, b.Description, b.Pinned}, b)
+	summary := savedViewSummary{Page: b.Page, Description: b.Description, Pinned: b.Pinned}
+	if len(b.State.query().Encode()) <= maxAddress {
+		summary.State = b.State
+	}
+	return draftOf(in.Name, in.Shared, in.Version, summary, b)
 }
 
 // draftOf encodes what is kept.
@@ -90,6 +99,15 @@ func draftOf(name string, shared bool, version *int64, summary, body any) (draft
 
 // pageState is the parameters of a page's address.
 type pageState map[string]stateValue
+
+// query is the state as it stands in an address.
+func (s pageState) query() url.Values {
+	v := url.Values{}
+	for name, values := range s {
+		v[name] = values
+	}
+	return v
+}
 
 // stateValue is one parameter; a parameter that is given once is a plain string in JSON.
 type stateValue []string

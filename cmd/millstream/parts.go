@@ -245,7 +245,7 @@ func (p *parts) newAPI() error {
 		proxies = append(proxies, prefix)
 	}
 	p.api = &api.API{
-		Auth: p.auth, Streams: p.store, Nodes: p.store, Documents: p.store, Intake: p.router, Query: p.engine, Queries: p.engine, Metrics: p.engine, Metadata: p.store, Explore: p.engine, Search: p.engine, Traces: p.engine, Flusher: p.writer, Node: c.Node.ID,
+		Auth: p.auth, Streams: p.store, Nodes: p.store, Documents: p.store, Finder: p.store, Names: p.engine, Intake: p.router, Query: p.engine, Queries: p.engine, Metrics: p.engine, Metadata: p.store, Explore: p.engine, Search: p.engine, Traces: p.engine, Flusher: p.writer, Node: c.Node.ID,
 		PromQL: promql.New(promql.Options{Timeout: time.Duration(c.Querier.TimeoutSecs) * time.Second, Log: p.log, Registerer: p.registry}),
 		Checks: []api.Check{{Name: "database", Run: p.store.Ping}},
 		Limits: decode.Limits{

@@ -46,7 +46,7 @@ func (q *Queries) DeleteOldDocuments(ctx context.Context, ageSeconds float64) (i
 }
 
 const document = `-- name: Document :one
-SELECT d.id, d.org_id, d.kind, d.owner_id, d.name, d.shared, d.version, d.summary, d.created_at, d.updated_at, d.updated_by, d.deleted_at, coalesce(u.email, '')::text AS email, v.body
+SELECT d.id, d.org_id, d.kind, d.owner_id, d.name, d.shared, d.version, d.summary, d.created_at, d.updated_at, d.updated_by, d.deleted_at, d.folded, coalesce(u.email, '')::text AS email, v.body
 FROM documents d
 JOIN document_versions v ON v.document_id = d.id AND v.version = d.version
 LEFT JOIN users u ON u.id = d.owner_id
@@ -87,6 +87,7 @@ func (q *Queries) Document(ctx context.Context, arg DocumentParams) (DocumentRow
 		&i.Document.UpdatedAt,
 		&i.Document.UpdatedBy,
 		&i.Document.DeletedAt,
+		&i.Document.Folded,
 		&i.Email,
 		&i.Body,
 	)
@@ -94,7 +95,7 @@ func (q *Queries) Document(ctx context.Context, arg DocumentParams) (DocumentRow
 }
 
 const documents = `-- name: Documents :many
-SELECT d.id, d.org_id, d.kind, d.owner_id, d.name, d.shared, d.version, d.summary, d.created_at, d.updated_at, d.updated_by, d.deleted_at, coalesce(u.email, '')::text AS email
+SELECT d.id, d.org_id, d.kind, d.owner_id, d.name, d.shared, d.version, d.summary, d.created_at, d.updated_at, d.updated_by, d.deleted_at, d.folded, coalesce(u.email, '')::text AS email
 FROM documents d LEFT JOIN users u ON u.id = d.owner_id
 WHERE d.org_id = $1 AND d.kind = $2 AND (d.shared OR d.owner_id::text = $3::text) AND (d.deleted_at IS NOT NULL) = $4::boolean
 ORDER BY lower(d.name), d.id
@@ -140,6 +141,7 @@ func (q *Queries) Documents(ctx context.Context, arg DocumentsParams) ([]Documen
 			&i.Document.UpdatedAt,
 			&i.Document.UpdatedBy,
 			&i.Document.DeletedAt,
+			&i.Document.Folded,
 			&i.Email,
 		); err != nil {
 			return nil, err
@@ -212,7 +214,7 @@ func (q *Queries) InsertVersion(ctx context.Context, arg InsertVersionParams) er
 }
 
 const lockDocument = `-- name: LockDocument :one
-SELECT id, org_id, kind, owner_id, name, shared, version, summary, created_at, updated_at, updated_by, deleted_at FROM documents
+SELECT id, org_id, kind, owner_id, name, shared, version, summary, created_at, updated_at, updated_by, deleted_at, folded FROM documents
 WHERE id = $1 AND org_id = $2 AND kind = $3 AND (shared OR owner_id::text = $4::text)
 FOR NO KEY UPDATE
 `
@@ -245,6 +247,7 @@ func (q *Queries) LockDocument(ctx context.Context, arg LockDocumentParams) (Doc
 		&i.UpdatedAt,
 		&i.UpdatedBy,
 		&i.DeletedAt,
+		&i.Folded,
 	)
 	return i, err
 }

@@ -55,6 +55,7 @@ type Document struct {
 	UpdatedAt time.Time
 	UpdatedBy string
 	DeletedAt *time.Time
+	Folded    string
 }
 
 type DocumentVersion struct {
