@@ -1,1 +1,4 @@
 import "../app.ts";
+import { open } from "../traces/page.ts";
+
+open();

@@ -7,7 +7,7 @@ import { copy, menu } from "../lib/layers.ts";
 import { levelOf, shortLevel } from "../lib/level.ts";
 import { formatTime, now } from "../lib/time.ts";
 import type { Trace } from "./model.ts";
-import { identifier, literal, logsOf, metricsOf, tracesOf } from "./links.ts";
+import { identifier, literal, logsOf, metricsOf, quoted, tracesOf } from "./links.ts";
 
 interface Span { stream: string; span_id: string; parent_span_id?: string; name: string; kind?: string; service?: string; status?: string; status_message?: string; start: string; duration_ns: number; self_ns?: number; attributes: Record<string, unknown>; events?: unknown; links?: unknown }
 interface Answer { columns: { name: string }[]; rows: unknown[][] }
@@ -128,14 +128,14 @@ export class SpanDrawer {
     return box;
   }
 
-  /** The log records that carry the span's id, or the trace's without a span's within its time. */
+  /** The log records that carry the span's id. */
   private async logs(box: HTMLElement, i: number, signal: AbortSignal) {
     const t = this.t, [from, to] = this.around(i);
     const rows: { time: string; level: string; service: string; message: string; stream: string }[] = [];
     let failed = 0;
     await Promise.all(boot.streams.filter((x) => x.signal === "logs").slice(0, 12).map(async (x) => {
-      const statement = `SELECT * FROM logs.${identifier(x.name)} WHERE trace_id = ${literal(t.c.trace_id)} AND span_id = ${literal(t.id(i))} ORDER BY _timestamp LIMIT 50`;
-      const a = await json<Answer>("/query", { body: { statement, time_range: { start: new Date(from - 240_000).toISOString(), end: new Date(to + 240_000).toISOString() } }, signal }).catch((e) => { const err = explain(e); if (err.status !== 400 && err.status !== 404) failed++; return undefined; });
+      const statement = `trace_id:${t.c.trace_id} span_id:${quoted(t.id(i))}`;
+      const a = await json<Answer>("/query", { body: { language: "search", stream: x.name, statement, limit: 50, time_range: { start: new Date(from - 240_000).toISOString(), end: new Date(to + 240_000).toISOString() } }, signal }).catch(() => { failed++; return undefined; });
       const at = (name: string) => a!.columns.findIndex((c) => c.name === name);
       for (const r of a?.rows ?? []) rows.push({ time: String(r[at("_timestamp")]), level: String(r[at("level")] ?? ""), service: String(r[at("service")] ?? ""), message: String(r[at("message")] ?? ""), stream: x.name });
     }));
