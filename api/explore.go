@@ -16,6 +16,7 @@ import (
 type explorer interface {
 	Histogram(ctx context.Context, sel query.Selection, interval time.Duration, by string) (*query.Histogram, error)
 	Fields(ctx context.Context, sel query.Selection, s query.FieldSearch) (*query.FieldStats, error)
+	Patterns(ctx context.Context, sel query.Selection, s query.PatternSearch) (*query.Patterns, error)
 	Context(ctx context.Context, a query.Around) (*query.Context, error)
 	Tail(ctx context.Context, sel query.Selection, emit func(query.TailEvent) error) error
 }
@@ -47,6 +48,7 @@ func (a *API) exploreRoutes() []route {
 	return []route{
 		{method: "POST", path: v1 + "/query/histogram", policy: readTelemetry(), handle: a.histogram, doc: operation{summary: "Records per time bucket", body: histogramBody{}, reply: query.Histogram{}}},
 		{method: "POST", path: v1 + "/query/fields", policy: readTelemetry(), handle: a.fields, doc: operation{summary: "Fields and their most frequent values", body: fieldsBody{}, reply: query.FieldStats{}}},
+		{method: "POST", path: v1 + "/query/patterns", policy: readTelemetry(), handle: a.patterns, doc: operation{summary: "Patterns of similar messages", body: patternsBody{}, reply: query.Patterns{}}},
 		{method: "POST", path: v1 + "/query/context", policy: readTelemetry(), handle: a.context, doc: operation{summary: "The records before and after a time", body: contextBody{}, reply: query.Context{}}},
 		{method: "GET", path: v1 + "/query/tail", policy: readTelemetry(), handle: a.tail, doc: operation{summary: "New records as server-sent events", replyType: "text/event-stream",
 			query: []param{{"stream", "string", "name of the stream"}, {"signal", "string", "logs or traces"}, {"filter", "string", "a SQL condition, or a search"}, {"language", "string", "of the filter: sql or search"}}}},
@@ -109,6 +111,29 @@ func (a *API) fields(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return reply(w, http.StatusOK, stats)
+}
+
+type patternsBody struct {
+	selectionBody
+	Field   string `json:"field,omitempty" doc:"whose texts have the patterns; default: message"`
+	Limit   int    `json:"limit,omitempty" doc:"most frequent patterns; default: 100"`
+	Compare bool   `json:"compare,omitempty" doc:"also count them in the range of the same length before"`
+}
+
+func (a *API) patterns(w http.ResponseWriter, r *http.Request) error {
+	var b patternsBody
+	if err := read(r, &b); err != nil {
+		return err
+	}
+	sel, err := a.selection(r, b.selectionBody)
+	if err != nil {
+		return err
+	}
+	found, err := a.Explore.Patterns(r.Context(), sel, query.PatternSearch{Field: b.Field, Limit: b.Limit, Compare: b.Compare})
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, found)
 }
 
 // tailBeat is how often a silent tail says that it lives, so that proxies do not cut it.

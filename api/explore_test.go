@@ -14,6 +14,8 @@ type fakeExplorer struct {
 	explorer
 	around query.Around
 	search query.FieldSearch
+
+	patterns query.PatternSearch
 }
 
 func (f *fakeExplorer) Context(_ context.Context, a query.Around) (*query.Context, error) {
@@ -42,6 +44,21 @@ func TestFieldsCall(t *testing.T) {
 	}
 	for _, body := range []string{`{"stream":"app","limit":-1}`, `{"stream":"app","offset":-1}`} {
 		checkProblem(t, body, w.call("POST", "/api/v1/query/fields", token, body), 400, "invalid_argument", "negative")
+	}
+}
+
+func (f *fakeExplorer) Patterns(_ context.Context, _ query.Selection, s query.PatternSearch) (*query.Patterns, error) {
+	f.patterns = s
+	return &query.Patterns{Answer: &query.Answer{}}, nil
+}
+
+func TestPatternsCall(t *testing.T) {
+	t.Parallel()
+	f := &fakeExplorer{}
+	w := newWorld(t, func(a *API) { a.Explore = f })
+	w.want(200, "POST", "/api/v1/query/patterns", w.root(), `{"stream":"app","field":"body","limit":7,"compare":true,"time_range":{"start":"now-1h","end":"now"}}`, nil)
+	if f.patterns != (query.PatternSearch{Field: "body", Limit: 7, Compare: true}) {
+		t.Errorf("%+v", f.patterns)
 	}
 }
 

@@ -39,8 +39,11 @@ func (f *FrameRows) Append(dst []byte, cuts []Cut, r *Rows, i, at int) ([]byte, 
 	return append(dst, ']'), cuts
 }
 
-// head is the first n bytes of a text, or a few less so that no character is cut in two.
+// head is up to n bytes of a text, a few less where a character would be cut in two.
 func head(s string, n int) string {
+	if n >= len(s) {
+		return s
+	}
 	for back := 0; back < utf8.UTFMax && n > 0 && !utf8.RuneStart(s[n]); back++ {
 		n--
 	}

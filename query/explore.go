@@ -29,6 +29,21 @@ func (c *collector) each(f func(cols []millstream.Column, i int)) {
 	}
 }
 
+// integers fails unless the given columns are integers or times. A filter that is more than a condition, such as one that adds the rows of a second statement, may
+// change what a column is.
+func (c *collector) integers(columns ...int) error {
+	for _, b := range c.blocks {
+		for _, k := range columns {
+			if k >= len(b.Columns) || len(b.Columns[k].Ints) < b.N {
+				return errNoCondition
+			}
+		}
+	}
+	return nil
+}
+
+var errNoCondition = millstream.Errorf(millstream.Invalid, "the filter is not a condition on the stream's records")
+
 // quoteName writes an identifier.
 func quoteName(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }
 
@@ -134,6 +149,9 @@ func (e *Engine) Histogram(ctx context.Context, sel Selection, interval time.Dur
 	var rows collector
 	answer, err := e.Run(ctx, sel.request("SELECT "+items+" FROM "+fromClause(sel.key())+whereClause(sel.Filter)+" GROUP BY "+groups, 0), &rows)
 	if err != nil {
+		return nil, err
+	}
+	if err := rows.integers(0, 1); err != nil {
 		return nil, err
 	}
 	answer.Warnings = append(warnings, answer.Warnings...)

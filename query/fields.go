@@ -170,6 +170,9 @@ func (e *Engine) countFields(ctx context.Context, sel Selection, out *FieldStats
 		if err != nil {
 			return err
 		}
+		if err := rows.integers(0, at-from); err != nil {
+			return err
+		}
 		out.Answer = answer
 		rows.each(func(cols []millstream.Column, _ int) {
 			out.Rows = cols[0].Ints[0]

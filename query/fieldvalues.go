@@ -31,6 +31,9 @@ func (e *Engine) fieldValues(ctx context.Context, sel Selection, f *FieldStat, t
 	if _, err := e.Run(ctx, sel.request(items+from, 0), &stats); err != nil {
 		return err
 	}
+	if err := stats.integers(0); err != nil {
+		return err
+	}
 	stats.each(func(cols []millstream.Column, i int) {
 		n := cols[0].Ints[i]
 		f.Distinct = &n
@@ -52,6 +55,9 @@ func (e *Engine) topValues(ctx context.Context, sel Selection, field string, top
 	statement := "SELECT " + quoteName(field) + " AS v, count(*) AS n FROM " + fromClause(sel.key()) + whereClause(sel.Filter, isSet(field), condition) +
 		fmt.Sprintf(" GROUP BY v ORDER BY n DESC, v LIMIT %d", top)
 	if _, err := e.Run(ctx, sel.request(statement, 0), &values); err != nil {
+		return nil, err
+	}
+	if err := values.integers(1); err != nil {
 		return nil, err
 	}
 	values.each(func(cols []millstream.Column, i int) {
@@ -106,6 +112,9 @@ func (e *Engine) distribution(ctx context.Context, sel Selection, f *FieldStat) 
 	var counts collector
 	statement := "SELECT " + part + " AS part, count(*) AS n FROM " + fromClause(sel.key()) + whereClause(sel.Filter, isSet(f.Name)) + " GROUP BY part"
 	if _, err := e.Run(ctx, sel.request(statement, 0), &counts); err != nil {
+		return err
+	}
+	if err := counts.integers(0, 1); err != nil {
 		return err
 	}
 	f.Distribution = make([]int64, distributionParts)

@@ -56,45 +56,60 @@ func (e *Engine) answer(ctx context.Context, q *task, text string, params sql.Pa
 	case sql.Describe:
 		return e.describe(ctx, q, stmt, out)
 	}
-	v, err := e.open(ctx, q.Org, keysOf(q.Org, stmt.Tables()), q.Range)
+	b, err := e.bind(ctx, q, stmt)
 	if err != nil {
 		return err
 	}
-	defer v.release()
-	if err := e.begin(q, v); err != nil {
+	defer b.view.release()
+	if err := b.tell(sink, q); err != nil {
 		return err
 	}
-	ts, err := e.resolve(ctx, q, stmt, v)
-	if err != nil {
-		return err
-	}
-	bound, err := stmt.Bind(ctx, ts.tables(), e.cfg.Now())
-	if err != nil {
-		return err
-	}
-	if err := planned(sink, q, v, bound, ts); err != nil {
-		return err
-	}
-	if bound.Plan != nil {
-		err := e.runPlan(ctx, q, bound.Plan, ts.of(bound.Plan.Stream), out)
+	if p := b.bound.Plan; p != nil {
+		err := e.runPlan(ctx, q, p, b.tables.of(p.Stream), out)
 		if !errors.Is(err, scan.ErrMemory) || q.emitted {
 			return err
 		}
 		e.log.Info("a query outgrew the kernels' memory and goes to the SQL engine", "query", q.id)
 	}
 	e.metrics.fallback.Inc()
-	return e.runSQL(ctx, q, bound, ts, out)
+	return e.runSQL(ctx, q, b.bound, b.tables, out)
 }
 
-// planned tells a sink that wants to know what is about to be read.
-func planned(sink Sink, q *task, v *view, bound *sql.Bound, ts *tables) error {
+// binding is a statement over a snapshot. The view is its owner's to release.
+type binding struct {
+	view   *view
+	tables *tables
+	bound  *sql.Bound
+}
+
+// bind takes a snapshot of the query's range and finds what a statement's names stand for in it.
+func (e *Engine) bind(ctx context.Context, q *task, stmt *sql.Statement) (b *binding, err error) {
+	b = &binding{}
+	if b.view, err = e.open(ctx, q.Org, keysOf(q.Org, stmt.Tables()), q.Range); err != nil {
+		return nil, err
+	}
+	if err = e.begin(q, b.view); err == nil {
+		b.tables, err = e.resolve(ctx, q, stmt, b.view)
+	}
+	if err == nil {
+		b.bound, err = stmt.Bind(ctx, b.tables.tables(), e.cfg.Now())
+	}
+	if err != nil {
+		b.view.release()
+		return nil, err
+	}
+	return b, nil
+}
+
+// tell tells a sink that wants to know what is about to be read.
+func (b *binding) tell(sink Sink, q *task) error {
 	w, ok := sink.(Watcher)
 	if !ok {
 		return nil
 	}
-	p := Planned{SQL: q.answer.SQL, Estimate: v.estimate(), Reasons: q.answer.Reasons}
-	if bound.Plan != nil {
-		p.Columns = planColumns(bound.Plan, ts.of(bound.Plan.Stream).schema)
+	p := Planned{SQL: q.answer.SQL, Estimate: b.view.estimate(), Reasons: q.answer.Reasons}
+	if b.bound.Plan != nil {
+		p.Columns = planColumns(b.bound.Plan, b.tables.of(b.bound.Plan.Stream).schema)
 	}
 	return w.Planned(p)
 }
