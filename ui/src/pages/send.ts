@@ -1,6 +1,6 @@
 // Send data: looks for a record that was not there when the page was opened, and shows it.
 import "./basic.ts";
-import { ApiError, explain, json } from "../lib/api.ts";
+import { explain, json } from "../lib/api.ts";
 import { orgPath } from "../lib/boot.ts";
 import { $, h, visible } from "../lib/dom.ts";
 import { ago } from "../lib/format.ts";
@@ -12,6 +12,8 @@ type Found = { key: string; at?: number; text: string; link: string } | undefine
 
 // Each look asks for the newest of a kind within the last hour.
 async function logs(stream: string): Promise<Found> {
+  const { streams } = await json<{ streams: { name: string }[] }>("/streams?signal=logs");
+  if (!streams.some((s) => s.name === stream)) return;
   const name = `"${stream.replaceAll('"', '""')}"`;
   const r = await json<{ columns: { name: string }[]; rows: unknown[][] }>("/query", { body: { language: "sql", statement: `SELECT * FROM ${name} ORDER BY _timestamp DESC LIMIT 1`, time_range: { start: "now-1h", end: "now+1h" } } });
   const row = r.rows[0];
@@ -45,7 +47,7 @@ if (box && out) {
     try {
       found = await look();
     } catch (e) {
-      if (!(e instanceof ApiError && e.status === 404)) show(false, `Cannot look: ${explain(e).message}`);
+      show(false, `Cannot look: ${explain(e).message}`);
     }
     if (before === null) {
       before = found?.key;
