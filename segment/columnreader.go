@@ -23,7 +23,7 @@ type columnReader struct {
 	winOff int64
 	winEnd int64
 	raw    []byte
-	dict   []string
+	dict   dictReader
 	page   int // decoded page, -1: none
 	rows   int // of it
 	vec    millstream.Column
@@ -37,13 +37,13 @@ type columnReader struct {
 
 // open aims the reader at a column. Dictionaries are made anew for each run: they may be known by their address.
 func (c *columnReader) open(x *runScan, col *column) {
-	c.x, c.col, c.page, c.winEnd, c.dict = x, col, -1, 0, nil
+	c.x, c.col, c.page, c.winEnd, c.dict = x, col, -1, 0, dictReader{}
 }
 
 func (c *columnReader) close() { c.col = nil }
 
-// block gives the column's values in one block.
-func (c *columnReader) block(i int) (*millstream.Column, error) {
+// block gives the column's values in one block; if rows are given, only theirs are sure to be there.
+func (c *columnReader) block(i int, rows *bitmap) (*millstream.Column, error) {
 	p := i / c.col.pageBlocks
 	if p != c.page {
 		if err := c.load(p); err != nil {
@@ -53,6 +53,12 @@ func (c *columnReader) block(i int) (*millstream.Column, error) {
 	from := (i - p*c.col.pageBlocks) * blockRows
 	to := min(from+blockRows, c.rows)
 	c.view = sliceColumn(&c.vec, from, to)
+	if c.col.enc == encDict {
+		if err := c.needDict(rows); err != nil {
+			return nil, err
+		}
+		c.view.Dict = c.dict.values
+	}
 	return &c.view, nil
 }
 
@@ -78,11 +84,6 @@ func sliceColumn(c *millstream.Column, from, to int) millstream.Column {
 // load reads and decodes a page.
 func (c *columnReader) load(p int) error {
 	c.page = -1
-	if c.col.enc == encDict && c.dict == nil {
-		if err := c.loadDict(); err != nil {
-			return err
-		}
-	}
 	body, err := c.stored(p)
 	if err != nil {
 		return err
@@ -144,45 +145,6 @@ func (c *columnReader) read(from, end int64) error {
 		return err
 	}
 	c.winOff, c.winEnd = from, end
-	return nil
-}
-
-func (c *columnReader) loadDict() error {
-	if c.col.values != nil {
-		c.dict = c.col.values
-		return nil
-	}
-	pg := &c.col.dictPage
-	size := int64(pg.header + pg.size)
-	if err := c.read(0, size); err != nil {
-		return err
-	}
-	if checksum(c.window) != pg.sum {
-		return damaged("a dictionary's checksum differs")
-	}
-	c.x.stats.ScannedBytes += size
-	body := c.window[pg.header:]
-	if c.col.compressed { // into memory of its own: the values stay when the buffers go on
-		var err error
-		if body, err = decompress(nil, body, pg.raw); err != nil {
-			return err
-		}
-	} else {
-		body = slices.Clone(body)
-	}
-	dict := make([]string, c.col.dictCount)
-	for i := range dict {
-		if len(body) < 4 {
-			return damaged("a dictionary ends early")
-		}
-		n := binary.LittleEndian.Uint32(body)
-		if uint64(n) > uint64(len(body)-4) {
-			return damaged("a dictionary ends early")
-		}
-		dict[i] = text(body[4 : 4+n])
-		body = body[4+n:]
-	}
-	c.dict, c.winEnd = dict, 0
 	return nil
 }
 
@@ -377,10 +339,10 @@ func (c *columnReader) decodeCodes(p []byte, values int) error {
 	for _, v := range c.codes[:values] {
 		most = max(most, uint32(v))
 	}
-	if values > 0 && int(most) >= len(c.dict) {
+	if values > 0 && int(most) >= c.col.dictCount {
 		return damaged("a page of codes")
 	}
 	c.codes = spread(c.codes[:values], values, c.rows, c.valid)
-	c.vec.Codes, c.vec.Dict = asUint32(c.codes), c.dict
+	c.vec.Codes = asUint32(c.codes)
 	return nil
 }

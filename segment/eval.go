@@ -25,6 +25,8 @@ type block interface {
 	rows() int
 	// column gives a field's values in the block, nil if the source lacks the field. TimestampField gives the records' times.
 	column(name string) (*millstream.Column, error)
+	// some is column, but only the values of the given rows are sure to be there: it must not be passed on.
+	some(name string, rows *bitmap) (*millstream.Column, error)
 	// number is the block's place in its run.
 	number() int
 	// texts are the fields that Match searches when it names none.

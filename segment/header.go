@@ -57,7 +57,8 @@ type column struct {
 	rawSize    int64  // of all pages with their headers, decompressed
 	dictCount  int
 	dictPage   page // of size 0 without a dictionary
-	pageBlocks int  // blocks per page
+	dictParts  []dictPart
+	pageBlocks int // blocks per page
 	pages      []page
 	lo, hi     []int64  // least and greatest value per block; doubles as their bits; nil for texts and booleans
 	values     []string // the dictionary, if it is small
@@ -75,6 +76,13 @@ type page struct {
 	size   int   // stored bytes that follow
 	raw    int   // bytes when decompressed
 	sum    uint32
+}
+
+// dictPart is a stretch of a dictionary page that can be read alone: a zstd frame of its own. A small dictionary, and one that an earlier version wrote, has none.
+type dictPart struct {
+	values    int
+	size, raw int // bytes as stored, and decompressed
+	sum       uint32
 }
 
 func (c *column) chunkSize() int64 {
@@ -96,6 +104,7 @@ const (
 	flagTokens
 	flagBloom
 	flagWide
+	flagDictParts
 )
 
 func (c *column) append(w *writer) {
@@ -104,7 +113,7 @@ func (c *column) append(w *writer) {
 		on  bool
 		bit byte
 	}{{c.compressed, flagCompressed}, {c.values != nil, flagSmallDict}, {c.lo != nil, flagZones}, {c.min != nil, flagStats},
-		{c.tokens.size > 0, flagTokens}, {c.bloom.size > 0, flagBloom}, {c.wide, flagWide}} {
+		{c.tokens.size > 0, flagTokens}, {c.bloom.size > 0, flagBloom}, {c.wide, flagWide}, {c.dictParts != nil, flagDictParts}} {
 		if f.on {
 			flags |= f.bit
 		}
@@ -119,6 +128,13 @@ func (c *column) append(w *writer) {
 	if c.enc == encDict {
 		w.uint(uint64(c.dictCount))
 		c.dictPage.append(w)
+	}
+	if c.dictParts != nil {
+		w.uint(uint64(len(c.dictParts)))
+		for _, x := range c.dictParts {
+			w.sizes(int64(x.values), int64(x.size), int64(x.raw))
+			w.fixed32(x.sum)
+		}
 	}
 	for i := range c.pages {
 		c.pages[i].append(w)
@@ -178,6 +194,9 @@ func (d *parser) column(blocks int) column {
 		c.dictPage = d.page(0)
 		at = int64(c.dictPage.header + c.dictPage.size)
 	}
+	if flags&flagDictParts != 0 {
+		d.dictParts(&c)
+	}
 	c.pages = make([]page, pages)
 	for i := range c.pages {
 		c.pages[i] = d.page(at)
@@ -217,6 +236,22 @@ func (c *column) fits() bool {
 		return c.enc == encText || c.enc == encDict
 	}
 	return false
+}
+
+// dictParts reads the parts of a dictionary, which are together all of it.
+func (d *parser) dictParts(c *column) {
+	c.dictParts = make([]dictPart, d.count(7))
+	values, size, raw := c.dictCount, c.dictPage.size, c.dictPage.raw
+	for i := range c.dictParts {
+		x := dictPart{values: int(d.uint()), size: int(d.uint()), raw: int(d.uint()), sum: d.fixed32()}
+		if x.values < 0 || x.values > values || x.size < 0 || x.size > size || x.raw < 0 || x.raw > raw {
+			d.bad = true
+			return
+		}
+		c.dictParts[i] = x
+		values, size, raw = values-x.values, size-x.size, raw-x.raw
+	}
+	d.bad = d.bad || values != 0 || size != 0 || raw != 0
 }
 
 func (d *parser) zones(c *column, blocks int) {

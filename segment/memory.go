@@ -96,6 +96,10 @@ func (p *memoryPiece) rows() int       { return p.hi - p.lo }
 func (p *memoryPiece) number() int     { return (p.lo - p.from) / blockRows }
 func (p *memoryPiece) texts() []string { return p.words }
 
+func (p *memoryPiece) some(name string, _ *bitmap) (*millstream.Column, error) {
+	return p.column(name)
+}
+
 func (p *memoryPiece) column(name string) (*millstream.Column, error) {
 	c := p.byName[name]
 	if name == millstream.TimestampField {

@@ -17,6 +17,9 @@ import (
 // pageRaw is about how large a page may be when decompressed, unless a single block is larger: large enough to compress, small enough to be read for a few rows.
 const pageRaw = 16 << 10
 
+// dictPartRaw is about how large a part of a dictionary is when decompressed.
+const dictPartRaw = pageRaw
+
 // maxPageBlocks bounds the rows of a page, which are decoded even where one is asked for.
 const maxPageBlocks = 8
 
@@ -26,6 +29,8 @@ type packer struct {
 	raw        []byte
 	packed     []byte
 	alt        []byte
+	body       []byte
+	parts      []dictPart // of the dictionary in raw
 	lengths    []int32
 	ints       []int64
 	huffman    bool // the column's pages are smaller with Huffman coding alone
@@ -168,19 +173,30 @@ func appendBits(dst []byte, valid []uint64, from, to int) []byte {
 	return dst
 }
 
-// dictPage appends the dictionary's values to p.raw.
+// dictionary appends the dictionary's values to p.raw and divides them into p.parts.
 func (p *packer) dictionary(dict []string) {
-	p.raw = p.raw[:0]
+	p.raw, p.parts = p.raw[:0], append(p.parts[:0], dictPart{})
 	for _, s := range dict {
+		part := &p.parts[len(p.parts)-1]
+		if part.raw >= dictPartRaw {
+			p.parts = append(p.parts, dictPart{})
+			part = &p.parts[len(p.parts)-1]
+		}
 		p.raw = binary.LittleEndian.AppendUint32(p.raw, uint32(len(s)))
 		p.raw = append(p.raw, s...)
+		part.values++
+		part.raw += 4 + len(s)
 	}
 }
 
-// finish compresses p.raw and gives the page: its header and its stored bytes, valid until the next page.
+// finish compresses p.raw and gives the page: its header and its stored bytes, valid until the next page. A dictionary is stored part by part.
 func (p *packer) finish(rows int, enc format.Encoding, dict bool) (header, body []byte, err error) {
-	body = p.raw
-	if p.compressed {
+	switch {
+	case !p.compressed:
+		body = p.raw
+	case dict:
+		body = p.squeezeParts()
+	default:
 		body = p.squeeze()
 	}
 	h := format.PageHeader{Type: format.DataPage, UncompressedPageSize: int32(len(p.raw)), CompressedPageSize: int32(len(body))}
@@ -194,6 +210,24 @@ func (p *packer) finish(rows int, enc format.Encoding, dict bool) (header, body 
 	}
 	header, err = thrift.Marshal(new(thrift.CompactProtocol), &h)
 	return header, body, err
+}
+
+// squeezeParts compresses each part of the dictionary to a frame of its own. Frames one after another are a valid zstd stream, so for other readers it is one page.
+// The smaller of both ways is taken for each part: the library leaves some stretches of ids as they are.
+func (p *packer) squeezeParts() []byte {
+	p.body = p.body[:0]
+	raw := p.raw
+	for i := range p.parts {
+		x := &p.parts[i]
+		p.packed = p.comp.compress(p.packed, raw[:x.raw])
+		out, ok := p.comp.huffman(p.alt, raw[:x.raw])
+		if p.alt = out; !ok || len(out) > len(p.packed) {
+			out = p.packed
+		}
+		raw, x.size, x.sum = raw[x.raw:], len(out), checksum(out)
+		p.body = append(p.body, out...)
+	}
+	return p.body
 }
 
 func (p *packer) squeeze() []byte {

@@ -24,7 +24,7 @@ const maxPooled = 4 << 20
 func (x *readers) release() {
 	for _, c := range x.byName {
 		if cap(c.raw)+cap(c.window) <= maxPooled {
-			c.col, c.x, c.dict, c.vec, c.view = nil, nil, nil, millstream.Column{}, millstream.Column{}
+			c.col, c.x, c.dict, c.vec, c.view = nil, nil, dictReader{}, millstream.Column{}, millstream.Column{}
 			columnReaders.Put(c)
 		}
 	}
@@ -88,7 +88,9 @@ func (x *runScan) rows() int       { return min(blockRows, x.info.rows-x.current
 func (x *runScan) number() int     { return x.current }
 func (x *runScan) texts() []string { return x.words }
 
-func (x *runScan) column(name string) (*millstream.Column, error) {
+func (x *runScan) column(name string) (*millstream.Column, error) { return x.some(name, nil) }
+
+func (x *runScan) some(name string, rows *bitmap) (*millstream.Column, error) {
 	c := x.h.column(name)
 	if c == nil {
 		return nil, nil
@@ -101,7 +103,7 @@ func (x *runScan) column(name string) (*millstream.Column, error) {
 	if cr.col != c {
 		cr.open(x, c)
 	}
-	view, err := cr.block(x.current)
+	view, err := cr.block(x.current, rows)
 	if t := widened(x.types, name, c.typ); err == nil && t != c.typ {
 		view.Widen(t) // the view is ours; its values are copied
 	}

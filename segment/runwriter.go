@@ -3,6 +3,7 @@ package segment
 import (
 	"hash/maphash"
 	"math"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/parquet-go/parquet-go/format"
@@ -227,6 +228,9 @@ func (w *runWriter) chunk(c *millstream.Column, values int, dict, required bool)
 		col.dictCount = len(w.dict.values)
 		if err := w.page(&col.dictPage, &col, col.dictCount, true); err != nil {
 			return err
+		}
+		if col.compressed && col.values == nil && len(w.pack.parts) > 1 {
+			col.dictParts = slices.Clone(w.pack.parts)
 		}
 		w.pack.begin(col.compressed)
 	}

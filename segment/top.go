@@ -158,7 +158,7 @@ func (x *scanner) emitHits(all []hit) (fit int, err error) {
 		}
 		size := 1
 		for i, name := range x.names {
-			c, err := b.column(name)
+			c, err := b.some(name, &m)
 			if err != nil {
 				return 0, err
 			}
