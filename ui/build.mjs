@@ -93,9 +93,7 @@ function closure(first, outputs) {
 
 // notices are the licences of what the files contain.
 function notices() {
-  const packages = ["htmx.org", "uplot", "@codemirror/state", "@codemirror/view", "@codemirror/commands", "@codemirror/autocomplete", "@codemirror/language", "@codemirror/lang-sql",
-    "@lezer/common", "@lezer/highlight", "@lezer/lr", "@marijn/find-cluster-break", "@prometheus-io/codemirror-promql", "@prometheus-io/lezer-promql", "crelt", "style-mod", "w3c-keyname", "lru-cache",
-    "lucide-static", "@fontsource-variable/inter", "@fontsource-variable/jetbrains-mono"];
+  const packages = ["htmx.org", "uplot", "lucide-static", "@fontsource-variable/inter", "@fontsource-variable/jetbrains-mono"];
   return packages.sort().map((p) => {
     const dir = join(root, "node_modules", p);
     const { version, license } = JSON.parse(readFileSync(join(dir, "package.json"), "utf8"));

@@ -1,4 +1,4 @@
-// The plain form of an editor: a textarea over a copy of its text, which has the colours and the marks and makes both as tall as the text.
+// The query editor: a textarea over a copy of its text, which has the colours and the marks and makes both as tall as the text.
 import { announce } from "../lib/a11y.ts";
 import { h, mac } from "../lib/dom.ts";
 import { plural } from "../lib/format.ts";
@@ -62,6 +62,7 @@ export function plain(host: HTMLElement, o: SurfaceOptions, tokens?: (text: stri
     select: (from, to) => field.setSelectionRange(from, to),
     focus: () => field.focus(),
     insert: (text) => { field.focus(); insertText(field, text); },
+    repaint: paint,
     mark: (m) => { marked = m; paint(); field.setAttribute("aria-invalid", String(m !== null)); },
     destroy: () => { popup.close(); box.remove(); },
   };

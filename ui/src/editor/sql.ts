@@ -1,26 +1,24 @@
 // SQL as the node speaks it: the words that its statements are made of, and completion that knows which of them are common.
-import type { CompletionContext, CompletionResult } from "@codemirror/autocomplete";
-import { sql, SQLDialect } from "@codemirror/lang-sql";
-import { codemirror } from "./core.ts";
-import type { SurfaceOptions } from "./surface.ts";
+import type { Complete, Completion, Item } from "./surface.ts";
 
-const common = "SELECT FROM WHERE GROUP BY ORDER BY LIMIT AND OR NOT AS COUNT DESC ASC HAVING DISTINCT IN LIKE ILIKE BETWEEN IS NULL CASE WHEN THEN ELSE END JOIN LEFT ON USING WITH UNION ALL INTERVAL CAST OVER PARTITION FILTER OFFSET TRUE FALSE EXISTS INNER CROSS FULL RIGHT OUTER EXCEPT INTERSECT VALUES QUALIFY WINDOW ROWS RANGE PRECEDING FOLLOWING CURRENT ROW NULLS FIRST LAST";
-const functions = "count sum avg min max approx_count_distinct approx_quantile quantile_cont median stddev histogram time_bucket date_trunc date_diff now epoch_ms strftime coalesce nullif lower upper length substring replace regexp_matches regexp_extract regexp_replace split_part starts_with contains concat round floor ceil abs greatest least arg_max arg_min any_value first last list string_agg row_number rank lag lead json_extract_string match_all str_match re_match";
-const types = "BOOLEAN BIGINT INTEGER DOUBLE VARCHAR TIMESTAMP DATE TIME";
+export const keywords = "SELECT FROM WHERE GROUP BY ORDER LIMIT AND OR NOT AS COUNT DESC ASC HAVING DISTINCT IN LIKE ILIKE BETWEEN IS NULL CASE WHEN THEN ELSE END JOIN LEFT ON USING WITH UNION ALL INTERVAL CAST OVER PARTITION FILTER OFFSET TRUE FALSE EXISTS INNER CROSS FULL RIGHT OUTER EXCEPT INTERSECT VALUES QUALIFY WINDOW ROWS RANGE PRECEDING FOLLOWING CURRENT ROW NULLS FIRST LAST";
+export const functions = "count sum avg min max approx_count_distinct approx_quantile quantile_cont median stddev histogram date_trunc date_diff now epoch_ms strftime coalesce nullif lower upper length substring replace regexp_matches regexp_extract regexp_replace split_part starts_with contains concat round floor ceil abs greatest least arg_max arg_min any_value list string_agg row_number rank lag lead json_extract_string match_all match re_match";
+export const types = "BOOLEAN BIGINT INTEGER DOUBLE VARCHAR TIMESTAMP DATE TIME";
 
-const dialect = SQLDialect.define({ keywords: common.toLowerCase(), types: types.toLowerCase(), builtin: functions, identifierQuotes: '"', operatorChars: "+-*/%<>!=~|&^:" });
+const known: Item[] = [
+  ...keywords.split(" ").filter((w) => w !== "COUNT").map((label) => ({ label, kind: "keyword" })),
+  ...functions.split(" ").map((label) => ({ label, kind: "function", apply: `${label}(` })),
+];
 
-const words = [...new Set(common.split(" "))].map((label, i) => ({ label, type: "keyword", boost: 20 - i / 4 }));
-const calls = functions.split(" ").map((label) => ({ label, type: "function", detail: "function", boost: -5 }));
-
-export function sqlEditor(host: HTMLElement, o: SurfaceOptions) {
-  const complete = async (c: CompletionContext): Promise<CompletionResult | null> => {
-    const before = c.matchBefore(/[\p{L}\p{N}_."@$-]*/u);
-    const mine = await o.complete()?.(c.state.doc.toString(), c.pos).catch(() => null);
-    if ((!before || before.text === "") && !c.explicit && !mine) return null;
-    const from = mine?.from ?? before?.from ?? c.pos;
-    const items = (mine?.items ?? []).map((it) => ({ label: it.label, type: it.kind, detail: it.detail ?? it.kind, apply: it.apply, boost: 30 }));
-    return { from, options: [...items, ...words, ...calls], validFor: /^[\p{L}\p{N}_]*$/u };
-  };
-  return codemirror(host, o, [sql({ dialect, upperCaseKeywords: true }).language, dialect.language.data.of({ autocomplete: complete })]);
-}
+/** Completion of a statement: the page's own names first, then keywords, then functions. */
+export const sqlComplete = (names: Complete | undefined): Complete => async (text, cursor) => {
+  const before = text.slice(0, cursor);
+  const word = /[\p{L}_][\p{L}\p{N}_.]*$/u.exec(before)?.[0] ?? "";
+  const inText = (before.replace(/''/g, "").match(/'/g)?.length ?? 0) % 2 === 1;
+  const mine: Completion | null = (await names?.(text, cursor).catch(() => null)) ?? null;
+  if (inText || !word) return mine;
+  const typed = word.toLowerCase();
+  const more = known.filter((k) => k.label.toLowerCase().startsWith(typed) && k.label.toLowerCase() !== typed);
+  const items = mine && mine.from === cursor - word.length ? [...mine.items, ...more] : more;
+  return { from: cursor - word.length, to: cursor, items: items.slice(0, 50) };
+};

@@ -1,4 +1,4 @@
-// What an editor's two forms have in common: the plain field, which is there at once, and CodeMirror, which comes when it is loaded.
+// What the query editor is made of.
 
 /** A text field for a query. Offsets are indexes of the string. */
 export interface Surface {
@@ -9,6 +9,7 @@ export interface Surface {
   focus(): void;
   insert(text: string): void; // in place of the selection; the reader can undo it
   mark(m: Mark | null): void;
+  repaint(): void; // the colours have come, or changed
   destroy(): void;
 }
 

@@ -1,19 +1,21 @@
-// <ms-editor>: the box in which a query is typed. It can be typed in at once; for SQL and PromQL the editor takes over text, selection and focus when it is
-// loaded, and when it cannot be loaded nothing is missed but colours and completion.
+// <ms-editor>: the box in which a query is typed. It can be typed in at once; colours and completion of SQL and PromQL come when they are loaded, and when they
+// cannot be loaded nothing else is missed.
 //
 // Set label, placeholder, multiline, language and complete before it is put into the page. Events, which bubble: ms:change {value} for each change by the
 // reader, ms:run for mod+Enter, and Enter where one line is enough.
 import { h } from "../lib/dom.ts";
 import { plain } from "../editor/plain.ts";
-import { searchTokens } from "../editor/search.ts";
+import { searchTokens, type Token } from "../editor/search.ts";
 import type { Complete, Completion, Item, Mark, Surface, SurfaceOptions } from "../editor/surface.ts";
 
 export type { Complete, Completion, Item, Mark };
 export type Language = "search" | "sql" | "promql";
 
-const loaders: Record<string, () => Promise<(host: HTMLElement, o: SurfaceOptions) => Surface>> = {
-  sql: async () => (await import("../editor/sql.ts")).sqlEditor,
-  promql: async () => (await import("../editor/promql.ts")).promqlEditor,
+type Made = { tokens: (text: string) => Token[]; complete: (own: Complete | undefined) => Complete };
+
+const loaders: Record<string, () => Promise<Made>> = {
+  sql: async () => ({ tokens: (await import("../editor/tokens.ts")).sqlTokens, complete: (await import("../editor/sql.ts")).sqlComplete }),
+  promql: async () => { const { promqlComplete } = await import("../editor/promql.ts"); return { tokens: (await import("../editor/tokens.ts")).promqlTokens, complete: (own) => own ?? promqlComplete }; },
 };
 
 let serial = 0;
@@ -67,31 +69,28 @@ export class MsEditor extends HTMLElement {
     if (m) this.#message.setAttribute("role", "alert");
   }
 
-  #options(): SurfaceOptions {
+  #options(complete: () => Complete | undefined): SurfaceOptions {
     return {
-      label: this.label, placeholder: this.placeholder, multiline: this.multiline, complete: () => this.complete,
+      label: this.label, placeholder: this.placeholder, multiline: this.multiline, complete,
       onChange: () => { this.#say(null); this.dispatchEvent(new CustomEvent("ms:change", { bubbles: true, detail: { value: this.value } })); },
       onRun: () => { this.dispatchEvent(new CustomEvent("ms:run", { bubbles: true })); },
     };
   }
 
   #show() {
-    const language = this.#language, load = loaders[language];
-    this.#replace((host, o) => plain(host, o, language === "search" ? searchTokens : undefined));
-    if (!load) return;
-    load().then((make) => { if (this.#language === language && this.isConnected) this.#replace(make); }, () => { /* the plain field stays */ });
-  }
-
-  #replace(make: (host: HTMLElement, o: SurfaceOptions) => Surface) {
+    const language = this.#language;
+    let made: Made | undefined;
     const old = this.#surface;
     const value = this.value, selection = old?.selection, focused = old?.focused;
     old?.destroy();
-    const next = make(this, this.#options());
+    const tokens = (text: string): Token[] => (language === "search" ? searchTokens(text) : made?.tokens(text) ?? [{ text, kind: "" }]);
+    const next = plain(this, this.#options(() => (made ? made.complete(this.complete) : this.complete)), tokens);
     this.#surface = next;
     this.append(this.#message); // below what was made
     next.value = value;
     next.select(...(selection ?? [value.length, value.length]));
     if (focused) next.focus();
+    loaders[language]?.().then((m) => { made = m; next.repaint(); }, () => { /* one colour, no completion */ });
   }
 }
 
