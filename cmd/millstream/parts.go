@@ -152,12 +152,20 @@ func (p *parts) newIntake(bucket blob.Bucket) {
 	p.writer = ingest.NewWriter(ingest.WriterConfig{
 		Node: millstream.NodeID(c.Node.ID), Addr: c.Cluster.AdvertiseAddr, Incarnation: func() int64 { return p.membership.Incarnation() },
 		Catalog: p.store, Bucket: bucket,
-		WAL:        wal.Options{Dir: c.WAL.Dir, SegmentSize: int64(c.WAL.SegmentSize), NoSync: c.WAL.Sync == "none", MaxDisk: int64(c.WAL.MaxDisk)},
+		WAL:        walOptions(&c.WAL),
 		BufferDir:  filepath.Join(c.Node.DataDir, "buffer"),
 		BufferSize: int64(c.Intake.BufferSize), BufferTotal: int64(c.Intake.BufferTotal), FlushInterval: time.Duration(c.Intake.FlushIntervalSecs) * time.Second,
 		Log: p.log, Registerer: p.registry,
 	})
 	p.router = ingest.NewRouter(p.writer, p.store)
+}
+
+func walOptions(c *config.WAL) wal.Options {
+	o := wal.Options{Dir: c.Dir, SegmentSize: int64(c.SegmentSize), NoSync: c.Sync == "none", MaxDisk: int64(c.MaxDisk), MinFree: int64(c.MinFree)}
+	if o.MinFree == 0 {
+		o.MinFree = -1 // a zero means the default to the log
+	}
+	return o
 }
 
 func (p *parts) newMembership() {

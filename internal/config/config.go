@@ -81,7 +81,8 @@ type (
 		Dir         string `toml:"dir" doc:"directory; default: wal below the data directory"`
 		SegmentSize Size   `toml:"segment_size" doc:"size at which a file is closed and the next begun"`
 		Sync        string `toml:"sync" doc:"group: acknowledge after fdatasync, shared by concurrent writes; none: acknowledge after write (a crash of the machine may lose records)"`
-		MaxDisk     Size   `toml:"max_disk" doc:"above this size, or with less than 1 GiB free, writes get 503"`
+		MaxDisk     Size   `toml:"max_disk" doc:"above this size writes get 503"`
+		MinFree     Size   `toml:"min_free" doc:"with less than this free on the directory's disk writes get 503; 0: only when it is full"`
 	}
 	// Intake is what is accepted and how it is buffered.
 	Intake struct {
@@ -173,7 +174,7 @@ func Default() Config {
 		Database:    Database{MaxConnections: 16},
 		ObjectStore: ObjectStore{Backend: "local", Region: "us-east-1", MultipartThresholdSize: 32 << 20, MaxConcurrency: 32, OpTimeoutSecs: 30},
 		Cluster:     Cluster{HeartbeatIntervalSecs: 5},
-		WAL:         WAL{SegmentSize: 128 << 20, Sync: "group", MaxDisk: 16 << 30},
+		WAL:         WAL{SegmentSize: 128 << 20, Sync: "group", MaxDisk: 16 << 30, MinFree: 1 << 30},
 		Intake:      Intake{BufferSize: 256 << 20, BufferTotal: 512 << 20, FlushIntervalSecs: 30, MaxBody: 20 << 20, MaxDecoded: 100 << 20, MaxRecord: 1 << 20, MaxFields: 1000, MaxDepth: 32, MaxFutureSecs: 3600},
 		Cache:       Cache{MaxSize: 10 << 30, MinFree: 1 << 30},
 		Querier:     Querier{TimeoutSecs: 60, MaxResultRows: 100000, AutoAsyncThresholdRows: 50_000_000},

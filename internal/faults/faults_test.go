@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -151,6 +152,55 @@ func TestObjectStoreGoesAway(t *testing.T) {
 	s3.start()
 	n.Ready(60 * time.Second)
 	l.check(t, "after a start without the object store")
+}
+
+// TestLongOutageOfTheObjectStore: writes go on from the log until what is unflushed reaches its limit, are refused then, and everything is there when the store
+// is back. Five minutes by make faults.
+func TestLongOutageOfTheObjectStore(t *testing.T) {
+	away, pause, total := 15*time.Second, time.Duration(0), "4 MiB"
+	if full {
+		away, pause, total = 5*time.Minute, 20*time.Millisecond, "16 MiB"
+	}
+	s3 := newGateway(t)
+	n := mstest.Start(t, append(env, "MS_OBJECT_STORE_BACKEND=s3", "MS_OBJECT_STORE_BUCKET=test", "MS_OBJECT_STORE_ENDPOINT="+s3.url, "MS_OBJECT_STORE_PATH_STYLE=true",
+		"MS_OBJECT_STORE_ACCESS_KEY=test", "MS_OBJECT_STORE_SECRET_KEY=testsecret", "MS_OBJECT_STORE_OP_TIMEOUT_SECS=2", "MS_INTAKE_BUFFER_SIZE="+total, "MS_INTAKE_BUFFER_TOTAL="+total)...)
+	l := startSlowLedger(n, "ledger", 2, pause)
+	mstest.WaitFor(t, 30*time.Second, "a flush", func() bool { return n.SQL("SELECT count(*) FROM ledger").Stats.Segments.Total > 0 })
+	s3.kill()
+	began, before, last, pressed := time.Now(), l.ackedNow(), int64(0), time.Duration(0)
+	for time.Since(began) < away || pressed == 0 && time.Since(began) < away+time.Minute { // a busy machine writes slowly
+		time.Sleep(100 * time.Millisecond)
+		if pressed == 0 && l.answered(http.StatusServiceUnavailable) > 0 {
+			pressed = time.Since(began)
+			t.Logf("back-pressure after %s and %d records", pressed.Round(time.Second), l.ackedNow()-before)
+		}
+		if rows := n.Count("SELECT count(*) FROM ledger"); rows < last {
+			t.Fatalf("%d rows, %d before", rows, last)
+		} else {
+			last = rows
+		}
+	}
+	switch {
+	case l.ackedNow() == before:
+		t.Error("no write was taken while the object store was away")
+	case pressed == 0:
+		t.Errorf("%d records were taken, which is more than %s", l.ackedNow()-before, total)
+	}
+	resident := status(n.PID(), "VmRSS")
+	s3.start()
+	back, stalled := time.Now(), l.ackedNow()
+	mstest.WaitFor(t, 60*time.Second, "writes go on", func() bool { return l.ackedNow() > stalled+1000 })
+	goesOn := time.Since(back)
+	l.end()
+	n.Flush()
+	t.Logf("away %s; resident %d MiB at its end; writes went on after %s, all was published after %s", away, resident>>20, goesOn.Round(time.Millisecond), time.Since(back).Round(time.Millisecond))
+	if resident > 512<<20 {
+		t.Errorf("the node took %d MiB", resident>>20)
+	}
+	l.check(t, "after the outage")
+	n.Kill()
+	n.Run()
+	l.check(t, "after kill -9")
 }
 
 func TestPauseAndResume(t *testing.T) {

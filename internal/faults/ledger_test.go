@@ -42,12 +42,17 @@ type ledger struct {
 	acked   map[int64]bool
 	refused map[int64]bool // the node said that it did not take it
 	answers map[int]int    // replies by status
+	pause   time.Duration  // of a writer after each write
 	stop    chan struct{}
 	wg      sync.WaitGroup
 }
 
 func startLedger(n *mstest.Node, stream string, writers int) *ledger {
-	l := &ledger{node: n, stream: stream, acked: map[int64]bool{}, refused: map[int64]bool{}, answers: map[int]int{}, stop: make(chan struct{})}
+	return startSlowLedger(n, stream, writers, 0)
+}
+
+func startSlowLedger(n *mstest.Node, stream string, writers int, pause time.Duration) *ledger {
+	l := &ledger{node: n, stream: stream, acked: map[int64]bool{}, refused: map[int64]bool{}, answers: map[int]int{}, pause: pause, stop: make(chan struct{})}
 	for range writers {
 		l.wg.Go(l.write)
 	}
@@ -82,6 +87,7 @@ func (l *ledger) write() {
 		if code != 200 {
 			time.Sleep(20 * time.Millisecond)
 		}
+		time.Sleep(l.pause)
 	}
 }
 
@@ -93,6 +99,13 @@ func (l *ledger) ackedNow() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return int64(len(l.acked))
+}
+
+// answered is how many replies had a status.
+func (l *ledger) answered(status int) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.answers[status]
 }
 
 // check compares the node's answer with the ledger; the writers have ended.
