@@ -159,12 +159,13 @@ func TestObjectStoreGoesAway(t *testing.T) {
 func TestLongOutageOfTheObjectStore(t *testing.T) {
 	away, pause, total := 15*time.Second, time.Duration(0), "4 MiB"
 	if full {
-		away, pause, total = 5*time.Minute, 20*time.Millisecond, "16 MiB"
+		away, pause, total = 5*time.Minute, 10*time.Millisecond, "8 MiB"
 	}
 	s3 := newGateway(t)
 	n := mstest.Start(t, append(env, "MS_OBJECT_STORE_BACKEND=s3", "MS_OBJECT_STORE_BUCKET=test", "MS_OBJECT_STORE_ENDPOINT="+s3.url, "MS_OBJECT_STORE_PATH_STYLE=true",
 		"MS_OBJECT_STORE_ACCESS_KEY=test", "MS_OBJECT_STORE_SECRET_KEY=testsecret", "MS_OBJECT_STORE_OP_TIMEOUT_SECS=2", "MS_INTAKE_BUFFER_SIZE="+total, "MS_INTAKE_BUFFER_TOTAL="+total)...)
 	l := startSlowLedger(n, "ledger", 2, pause)
+	mstest.WaitFor(t, 20*time.Second, "the first record", func() bool { return l.ackedNow() > 0 })
 	mstest.WaitFor(t, 30*time.Second, "a flush", func() bool { return n.SQL("SELECT count(*) FROM ledger").Stats.Segments.Total > 0 })
 	s3.kill()
 	began, before, last, pressed := time.Now(), l.ackedNow(), int64(0), time.Duration(0)
