@@ -45,7 +45,8 @@ type (
 		Re    *regexp.Regexp
 	}
 	// Match finds the words of Query (see Tokens) in one field, or, if Field is empty, each in any string field but ids: match() and match_all() of the
-	// query language. Every word must be there as a whole token, case folded; a part of Query in double quotes must stand in one field, in that order.
+	// query language. Every word must be there as a whole token, case folded; a part of Query in double quotes must stand in one field, in that order. A star
+	// that touches a word stands for the rest of a token: time*, *out, t*t.
 	Match struct{ Field, Query string }
 )
 

@@ -117,6 +117,13 @@ func naiveLike(pattern, text string, fold bool) bool {
 	return regexp.MustCompile(b.String() + "$").MatchString(text)
 }
 
+// naivePhrase says whether tokens fit the patterns of a phrase.
+func naivePhrase(tokens, phrase []string) bool {
+	return slices.EqualFunc(tokens, phrase, func(token, pattern string) bool {
+		return regexp.MustCompile("(?s)^" + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, ".*") + "$").MatchString(token)
+	})
+}
+
 func naiveMatch(e Match, b *millstream.Batch, i int, col func(string) *millstream.Column) tri {
 	fields := []string{e.Field}
 	if e.Field == "" {
@@ -135,7 +142,7 @@ func naiveMatch(e Match, b *millstream.Batch, i int, col func(string) *millstrea
 			if c := col(f); c != nil {
 				have := Tokens(nil, c.Text(i))
 				for k := range have {
-					found = found || k+len(phrase) <= len(have) && slices.Equal(have[k:k+len(phrase)], phrase)
+					found = found || k+len(phrase) <= len(have) && naivePhrase(have[k:k+len(phrase)], phrase)
 				}
 			}
 		}

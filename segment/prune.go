@@ -2,6 +2,7 @@ package segment
 
 import (
 	"math"
+	"strings"
 
 	"github.com/millstream/millstream"
 )
@@ -167,7 +168,11 @@ func (r *runScan) pruneWords(c *column, words []string) (verdict, error) {
 		return v, nil
 	}
 	for _, w := range words {
-		blocks, full, err := r.lookup(c, w)
+		lookup := r.lookup
+		if strings.Contains(w, "*") {
+			lookup = r.lookupPattern
+		}
+		blocks, full, err := lookup(c, w)
 		if err != nil {
 			return v, err
 		}

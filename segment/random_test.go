@@ -140,6 +140,9 @@ func randomExpr(r *rand.Rand, depth int) Expr {
 	case 7:
 		return Match{[]string{"message", field}[r.IntN(2)], `"` + word + " " + randomWords[r.IntN(len(randomWords))] + `" ` + []string{"", word}[r.IntN(2)]}
 	}
+	if cut := r.IntN(len(word) + 1); r.IntN(3) == 0 && len([]rune(word)) == len(word) {
+		return Match{[]string{"", "message", field}[r.IntN(3)], []string{word[:cut] + "*", "*" + word[cut:], word[:cut] + "*" + word[cut:] + "*"}[r.IntN(3)]}
+	}
 	return Match{"", strings.ToUpper(word) + " " + []string{"", randomWords[r.IntN(len(randomWords))]}[r.IntN(2)]}
 }
 

@@ -79,6 +79,42 @@ func (r *runScan) lookup(c *column, token string) (blocks, full uint64, err erro
 	return 0, 0, e.err()
 }
 
+// lookupPattern gives the blocks in which tokens stand that fit a pattern, and those all of whose rows have one and the same of them. It reads the part of the
+// dictionary that begins with what the pattern begins with.
+func (r *runScan) lookupPattern(c *column, pattern string) (blocks, full uint64, err error) {
+	all := allBlocks(r.info.blocks())
+	if all == 1 {
+		return all, 0, nil
+	}
+	t, err := r.directory(c)
+	if err != nil {
+		return 0, 0, err
+	}
+	first, _, _ := strings.Cut(pattern, "*")
+	for i := range t.blocks {
+		if i+1 < len(t.blocks) && t.blocks[i+1].first < first {
+			continue
+		}
+		if b := t.blocks[i].first; b > first && !strings.HasPrefix(b, first) {
+			break
+		}
+		p, err := r.tokenBlock(&t.blocks[i])
+		if err != nil {
+			return 0, 0, err
+		}
+		e := tokenEntries{p: p}
+		for e.next() {
+			if (e.blocks&^blocks != 0 || e.full&^full != 0) && fits(e.token, pattern) {
+				blocks, full = blocks|e.blocks, full|e.full
+			}
+		}
+		if err := e.err(); err != nil {
+			return 0, 0, err
+		}
+	}
+	return blocks, full, nil
+}
+
 // minFragment is the least length of a piece of a token for which reading the whole dictionary is likely to pay.
 const minFragment = 3
 

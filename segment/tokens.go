@@ -110,14 +110,15 @@ func IsID(name string) bool {
 	return false
 }
 
-// words are the parts of a Match query: single tokens, and phrases of several that must follow each other in one field.
+// words are the parts of a Match query: single tokens, and phrases of several that must follow each other in one field. A * in a token stands for any run of
+// characters of a token.
 type words [][]string
 
 // parseMatch splits a query into words and quoted phrases. A quote without its end runs to the end of the query.
 func parseMatch(query string) words {
 	var out words
 	for i, part := range strings.Split(query, `"`) {
-		tokens := Tokens(nil, part)
+		tokens := patterns(part)
 		if i%2 == 1 && len(tokens) > 0 {
 			out = append(out, tokens)
 			continue
@@ -129,6 +130,52 @@ func parseMatch(query string) words {
 	return out
 }
 
+// patterns are the tokens of a part of a query, with the stars that touch them. Any other star is nothing.
+func patterns(text string) (out []string) {
+	var buf [maxToken]byte
+	for i := 0; ; {
+		token, start, end := nextToken(buf[:], text, i)
+		between, p := text[i:start], string(token)
+		before := len(out) > 0 && strings.HasPrefix(between, "*")
+		switch {
+		case start == len(text) && !before:
+			return out
+		case start == len(text):
+			out[len(out)-1] += "*"
+			return out
+		case before && strings.Trim(between, "*") == "":
+			out[len(out)-1] += "*" + p
+		default:
+			if before {
+				out[len(out)-1] += "*"
+			}
+			if strings.HasSuffix(between, "*") {
+				p = "*" + p
+			}
+			out = append(out, p)
+		}
+		i = end
+	}
+}
+
+// fits says whether a token is what a pattern of a query stands for.
+func fits(token []byte, pattern string) bool {
+	first, rest, wild := strings.Cut(pattern, "*")
+	if !wild {
+		return string(token) == pattern
+	}
+	left, ok := strings.CutPrefix(text(token), first)
+	for ok {
+		piece, more, wild := strings.Cut(rest, "*")
+		if !wild {
+			return strings.HasSuffix(left, piece)
+		}
+		_, left, ok = strings.Cut(left, piece)
+		rest = more
+	}
+	return false
+}
+
 // hasPhrase says whether the tokens stand in text one after another.
 func hasPhrase(text string, phrase []string) bool {
 	var buf [maxToken]byte
@@ -137,7 +184,7 @@ func hasPhrase(text string, phrase []string) bool {
 		if start == len(text) {
 			return false
 		}
-		if string(token) == phrase[0] && followedBy(text, end, phrase[1:]) {
+		if fits(token, phrase[0]) && followedBy(text, end, phrase[1:]) {
 			return true
 		}
 		i = end
@@ -148,7 +195,7 @@ func followedBy(text string, i int, rest []string) bool {
 	var buf [maxToken]byte
 	for _, want := range rest {
 		token, start, end := nextToken(buf[:], text, i)
-		if start == len(text) || string(token) != want {
+		if start == len(text) || !fits(token, want) {
 			return false
 		}
 		i = end

@@ -44,6 +44,9 @@ func TestParseMatch(t *testing.T) {
 		"":                          nil,
 		"Foo bar-baz":               {{"foo"}, {"bar"}, {"baz"}},
 		`a "b C" d "" "e"`:          {{"a"}, {"b", "c"}, {"d"}, {"e"}},
+		"time* *out x*y a**b *":     {{"time*"}, {"*out"}, {"x*y"}, {"a*b"}},
+		`"web-fro* * b*" a* *c`:     {{"web", "fro*", "b*"}, {"a*"}, {"*c"}},
+		"**":                        nil,
 		`open "never closed at all`: {{"open"}, {"never", "closed", "at", "all"}},
 	} {
 		if got := parseMatch(query); !reflect.DeepEqual(got, want) {

@@ -2,6 +2,7 @@ package segment
 
 import (
 	"encoding/binary"
+	"strings"
 	"unsafe"
 
 	"github.com/millstream/millstream"
@@ -19,8 +20,10 @@ func (p *hasWords) test(t millstream.Type) *test {
 	out := textTest(t, func(v string) bool { return hasPhrase(v, p.phrase) })
 	longest := ""
 	for _, w := range p.phrase {
-		if len(w) > len(longest) {
-			longest = w
+		for piece := range strings.SplitSeq(w, "*") {
+			if len(piece) > len(longest) {
+				longest = piece
+			}
 		}
 	}
 	if len(longest) < maxToken && isASCII(longest) {
@@ -29,7 +32,7 @@ func (p *hasWords) test(t millstream.Type) *test {
 	return out
 }
 
-// search looks for the phrase's longest word in the lowered text of all rows at once, and decides on the rows that have it. Rows with text beyond ASCII,
+// search looks for the longest fixed text of the phrase's words in the lowered text of all rows at once, and decides on the rows that have it. Rows with text beyond ASCII,
 // where other letters may fold to the word's, are decided one by one.
 func (p *hasWords) search(c *millstream.Column, word string, active, t *bitmap) {
 	rows := len(c.Offsets) - 1
