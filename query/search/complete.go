@@ -14,7 +14,7 @@ type Place struct {
 	From, To int    // the characters that a proposal replaces
 	Field    string // whose value stands here; empty: a term begins here
 	Prefix   string // what is typed of it, before the cursor
-	Quoted   bool   // inside a phrase, a range or a regular expression, where nothing is proposed
+	Quoted   bool   // inside a phrase of the record, a range or a regular expression, where nothing is proposed
 	First    bool   // nothing stands before it
 }
 
@@ -30,11 +30,32 @@ func At(text string, cursor int) Place {
 	if p.Field == "" {
 		p.Field = s.group
 	}
-	for p.To < len(runes) && !delimits(runes[p.To]) && (p.Field != "" || runes[p.To] != ':') {
-		p.To++
+	if s.quote == '"' && p.Field != "" && runes[s.value] == '"' { // the value of a field
+		p.Quoted, p.To = false, quoteEnd(runes, cursor)
+	} else {
+		for p.To < len(runes) && !delimits(runes[p.To]) && (p.Field != "" || runes[p.To] != ':') {
+			p.To++
+		}
 	}
 	p.Prefix = string(runes[p.From:cursor])
 	return p
+}
+
+// quoteEnd is the place after the quote that ends a phrase; without one, only what is left of the word belongs to it.
+func quoteEnd(runes []rune, from int) int {
+	for i := from; i < len(runes); i++ {
+		switch runes[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	i := from
+	for i < len(runes) && !delimits(runes[i]) {
+		i++
+	}
+	return i
 }
 
 // locator walks over a text up to the cursor and knows what it is in.
@@ -74,6 +95,7 @@ func (s *locator) step() {
 			s.group, s.depth = "", 0
 		}
 		s.next()
+	case unicode.IsSpace(r) && s.beforeOperator():
 	case unicode.IsSpace(r):
 		if s.field == "" || s.value < s.i-1 || s.runes[s.value-1] == ':' { // a space may stand between an operator and its value
 			s.next()
@@ -88,6 +110,12 @@ func (s *locator) step() {
 	case s.value == s.i-1 && strings.ContainsRune("<>=", r) && s.field != "":
 		s.value = s.i
 	}
+}
+
+// beforeOperator says whether a term is a name whose operator follows after the space here.
+func (s *locator) beforeOperator() bool {
+	rest := strings.TrimLeft(string(s.runes[s.i:min(len(s.runes), s.i+8)]), " ")
+	return s.field == "" && s.group == "" && s.start < s.i-1 && rest != "" && (strings.IndexByte("<>=", rest[0]) >= 0 || strings.HasPrefix(rest, "!="))
 }
 
 func (s *locator) atValue() bool { return s.value == s.i-1 && (s.field != "" || s.group != "") }
@@ -161,7 +189,7 @@ func words(place Place, typed string) (out []Proposal) {
 // quotedName writes a field's name as a search has it: in quotes if it has other characters than plain names.
 func quotedName(name string) string {
 	p := parser{text: name}
-	if _, isWord := keywords[strings.ToLower(name)]; p.plainName() == name && !isWord && utf8.ValidString(name) && !strings.Contains(name, `\`) {
+	if _, isWord := keywords[strings.ToLower(name)]; name != "" && p.plainName() == name && !isWord && utf8.ValidString(name) && !strings.Contains(name, `\`) {
 		return name
 	}
 	return quote(name)

@@ -53,15 +53,20 @@ func answer(text string) vector {
 
 const vectorFile = "testdata/search_vectors.json"
 
-func TestVectors(t *testing.T) {
+func vectors(t testing.TB) (all []vector) {
+	t.Helper()
 	text, err := os.ReadFile(vectorFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var want []vector
-	if err := json.Unmarshal(text, &want); err != nil {
+	if err := json.Unmarshal(text, &all); err != nil {
 		t.Fatal(err)
 	}
+	return all
+}
+
+func TestVectors(t *testing.T) {
+	want := vectors(t)
 	got := make([]vector, len(want))
 	for i, v := range want {
 		got[i] = answer(v.Search)
