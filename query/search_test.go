@@ -1,6 +1,7 @@
 package query_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -204,5 +205,73 @@ func TestSearchFilters(t *testing.T) {
 	sel.Language = "klingon"
 	if _, err := n.Histogram(t.Context(), sel, time.Minute, ""); millstream.KindOf(err) != millstream.Invalid {
 		t.Errorf("unknown language: %v", err)
+	}
+}
+
+func TestSearchTail(t *testing.T) {
+	records, _ := documented(t)
+	n := newNode(t, nil)
+	n.append(millstream.Logs, "app", batchOf(t, records[:1]))
+	ctx, cancel := context.WithCancel(t.Context())
+	events, done := make(chan query.TailEvent, 1), make(chan error, 1)
+	go func() {
+		sel := query.Selection{Org: org, Stream: "app", Language: "search", Filter: "status:5* -level:warn"}
+		done <- n.Tail(ctx, sel, func(e query.TailEvent) error { events <- e; return nil })
+	}()
+	<-n.subbed
+	n.append(millstream.Logs, "app", batchOf(t, records))
+	if e := <-events; e.N != 1 || !strings.Contains(string(query.AppendObjects(nil, &e.Rows)), `"n":1`) {
+		t.Errorf("%d records", e.N)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	sel := query.Selection{Org: org, Stream: "app", Language: "search", Filter: `"open`}
+	if err := n.Tail(t.Context(), sel, nil); millstream.KindOf(err) != millstream.Invalid {
+		t.Errorf("a mistake in a tail's search: %v", err)
+	}
+}
+
+func TestComplete(t *testing.T) {
+	records, _ := documented(t)
+	n := newNode(t, nil)
+	n.append(millstream.Logs, "app", batchOf(t, records[:4]))
+	n.flush()
+	n.append(millstream.Logs, "app", batchOf(t, records[4:]))
+	for marked, want := range map[string]string{
+		"serv|":             "0-4 field service.name string service.name:",
+		"timeout an|":       "8-10 keyword and  and ",
+		"code|":             "0-4 field code string code:", // of an unflushed record
+		"_exi|":             "0-4 function _exists:  _exists:",
+		"level:|":           "6-6 value info 2 records info; value ERROR 1 record ERROR; value error 1 record error; value warn 1 record warn",
+		"level:E|x":         "6-8 value ERROR 1 record ERROR; value error 1 record error",
+		"status:5|":         "7-8 value 502 1 record 502; value 504 1 record 504",
+		"retry:|":           "6-6 value false 1 record false; value true 1 record true",
+		`path:"/api|`:       `5-10 value /api/orders 1 record "/api/orders"`,
+		"nothing_here:x|":   "13-14 ",
+		`"in a phrase lev|`: "0-16 ",
+	} {
+		before, after, _ := strings.Cut(marked, "|")
+		c, err := n.Complete(t.Context(), searchFor(before+after), len([]rune(before)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var items []string
+		for _, i := range c.Items {
+			items = append(items, fmt.Sprint(i.Kind, " ", i.Label, " ", i.Detail, " ", i.Apply))
+		}
+		if got := fmt.Sprintf("%d-%d %s", c.From, c.To, strings.Join(items, "; ")); got != want {
+			t.Errorf("%s\n got %s\nwant %s", marked, got, want)
+		}
+	}
+	req := searchFor("level:")
+	req.Range = millstream.TimeRange{Start: epoch - 2, End: epoch - 1}
+	if c, err := n.Complete(t.Context(), req, 6); err != nil || len(c.Items) != 0 {
+		t.Errorf("values outside the range: %+v %v", c, err)
+	}
+	req.Stream = "nope"
+	if _, err := n.Complete(t.Context(), req, 6); millstream.KindOf(err) != millstream.NotFound {
+		t.Errorf("unknown stream: %v", err)
 	}
 }
