@@ -210,7 +210,7 @@ export class Grid<R extends object = any> extends HTMLElement {
     this.head.replaceChildren(...this.shown.map((c, i) => {
       const on = this.sorted?.key === c.key;
       const name = c.sort ? h("button", { type: "button", tabindex: "-1", onclick: () => this.emit("ms:sort", { key: c.key, desc: on ? !this.sorted!.desc : true }) }, c.label, on && icon(this.sorted!.desc ? "arrow-down" : "arrow-up", "xs")) : h("span", null, c.label);
-      return h("div", { class: "g-hc", role: "columnheader", "aria-colindex": i + 1, "data-i": i, "aria-sort": c.sort ? (on ? (this.sorted!.desc ? "descending" : "ascending") : "none") : null }, name, !c.fixed && c.width && h("i", { class: "g-grip", "data-grip": i }));
+      return h("div", { class: `g-hc${/(^| )r( |$)/.test(c.cls ?? "") ? " r" : ""}`, role: "columnheader", "aria-colindex": i + 1, "data-i": i, "aria-sort": c.sort ? (on ? (this.sorted!.desc ? "descending" : "ascending") : "none") : null }, name, !c.fixed && c.width && h("i", { class: "g-grip", "data-grip": i }));
     }));
     this.scroller.setAttribute("aria-colcount", String(this.shown.length));
   }

@@ -12,7 +12,7 @@ import { formatTime, useZone, zoneLabel } from "../lib/time.ts";
 import { onNavigate, read, write } from "../lib/url.ts";
 import { MsSelect } from "../el/select.ts";
 import { type ColourBy, type Columns, type Filter, noFilter, parseDuration, Trace } from "../traces/model.ts";
-import { logsOf } from "../traces/links.ts";
+import { called, logsOf } from "../traces/links.ts";
 import { SpanDrawer } from "../traces/span.ts";
 import { Waterfall } from "../traces/waterfall.ts";
 
@@ -47,7 +47,7 @@ async function load() {
 
 function show(t: Trace) {
   const q = read(), root = t.root, start = Date.parse(t.c.start);
-  const name = `${visible(t.service(root)) || "unknown"}: ${visible(t.name(root))}`;
+  const name = `${called(t.service(root))}: ${visible(t.name(root))}`;
   document.title = `${name} · Millstream`;
   title.classList.remove("vh");
   title.classList.add("ell");
@@ -120,7 +120,7 @@ class FilterBar {
     this.services.multi = true;
     this.services.label = "Services";
     this.services.placeholder = "all";
-    this.services.items = t.c.services.map((value) => ({ value, label: visible(value) || "unknown" })).sort((a, b) => (a.label < b.label ? -1 : 1));
+    this.services.items = t.c.services.map((value) => ({ value, label: called(value) })).sort((a, b) => (a.label < b.label ? -1 : 1));
     this.services.value = this.f.services;
     this.services.addEventListener("ms:change", () => { this.f.services = this.services.value as string[]; this.changed(); });
     const pressed = (text: string, ic: string, on: boolean, name: "errors" | "critical" | "hide") => button({ text, icon: ic, "aria-pressed": String(on), on: () => this.toggle(name) });

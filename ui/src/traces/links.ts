@@ -1,5 +1,6 @@
 // Links from traces to the other pages, and names and texts in SQL.
 import { orgPath } from "../lib/boot.ts";
+import { visible } from "../lib/dom.ts";
 
 export const literal = (text: string) => `'${text.replaceAll("'", "''")}'`;
 export const identifier = (name: string) => `"${name.replaceAll('"', '""')}"`;
@@ -17,3 +18,6 @@ export const tracesOf = (service: string, operation = "", p?: Period, more: [str
 export const logsOf = (service: string, p?: Period, q = "") => page("logs", [["q", q || `service:${quoted(service)}`], ...times(p)]);
 export const metricsOf = (service: string, p?: Period) => page("metrics", [["q", `{service=${JSON.stringify(service)}}`], ...times(p)]);
 export const traceOf = (id: string, span = "") => page(`traces/${encodeURIComponent(id)}`, [["sel", span]]).replace(/\?$/, "");
+
+/** A name of a service as it is shown; it may be anything, also nothing. */
+export const called = (name: string) => (name === "" ? "unknown" : name.trim() === "" ? "(blank)" : visible(name));

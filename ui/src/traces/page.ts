@@ -14,7 +14,7 @@ import { MsSelect } from "../el/select.ts";
 import { TimeControl } from "../el/time.ts";
 import { compare } from "./compare.ts";
 import { type Box, Heatmap } from "./heatmap.ts";
-import { traceOf } from "./links.ts";
+import { called, traceOf } from "./links.ts";
 import { byRoots, complete, density, durationText, find, type Found, fromUrl, nanoseconds, type Search, streams, type Summary, toUrl } from "./search.ts";
 import { titleRow } from "./tabs.ts";
 
@@ -99,16 +99,16 @@ export class TracesPage {
     const text = (cell: HTMLElement, v: string, cls = "") => { cell.textContent = v; if (cls) cell.classList.add(cls); };
     const columns: Column<Summary>[] = [
       { key: "start", label: "Started", width: 172, sort: true, fixed: true, render: (t, c) => text(c, formatTime(t.start, { ms: true })) },
-      { key: "root", label: "Root operation", min: 200, fixed: true, render: (t, c) => c.append(h("a", { class: "tq-root", href: traceOf(t.trace_id), tabindex: "-1" }, h("b", null, visible(t.root_service) || "unknown"), " ", h("span", null, visible(t.root)))) },
+      { key: "root", label: "Root operation", min: 200, fixed: true, render: (t, c) => c.append(h("a", { class: "tq-root", href: traceOf(t.trace_id), tabindex: "-1" }, h("b", null, called(t.root_service)), " ", h("span", null, visible(t.root)))) },
       { key: "duration", label: "Duration", width: 190, sort: true, fixed: true, render: (t, c) => { const bar = h("i"); bar.style.setProperty("--w", `${this.share(t.duration_ns)}%`); c.append(h("span", { class: `tq-bar${t.errors ? " bad" : ""}` }, bar), h("span", { class: "num" }, duration(t.duration_ns))); c.classList.add("tq-d"); } },
       { key: "spans", label: "Spans", width: 66, sort: true, fixed: true, wide: true, cls: "r num", render: (t, c) => text(c, count(t.spans)) },
       { key: "errors", label: "Errors", width: 70, sort: true, fixed: true, wide: true, cls: "r num", render: (t, c) => text(c, t.errors ? count(t.errors) : "", t.errors ? "tq-err" : "") },
-      { key: "services", label: "Services", width: 240, fixed: true, wide: true, render: (t, c) => text(c, (t.services ?? []).map((x) => visible(x) || "unknown").join(", "), "muted") },
+      { key: "services", label: "Services", width: 240, fixed: true, wide: true, render: (t, c) => text(c, (t.services ?? []).map((x) => called(x)).join(", "), "muted") },
     ];
     this.grid.name = "Traces";
     this.grid.columns = columns;
     this.grid.rowClass = (t) => (t.errors ? "e-error" : "");
-    this.grid.rowLabel = (t) => `${visible(t.root_service) || "unknown"}, ${visible(t.root)}, ${duration(t.duration_ns)}, ${plural(t.spans, "span")}, ${plural(t.errors, "error")}, ${formatTime(t.start)}`;
+    this.grid.rowLabel = (t) => `${called(t.root_service)}, ${visible(t.root)}, ${duration(t.duration_ns)}, ${plural(t.spans, "span")}, ${plural(t.errors, "error")}, ${formatTime(t.start)}`;
     this.grid.rowText = (t) => t.trace_id;
     this.grid.sort = this.sort;
     this.grid.addEventListener("ms:open", (e) => { location.href = traceOf((e as CustomEvent<{ row: Summary }>).detail.row.trace_id); });
@@ -229,7 +229,7 @@ export class TracesPage {
     const p = new URLSearchParams({ start: new Date(this.period.start).toISOString(), end: new Date(this.period.end).toISOString(), edges: "false", ...(this.s.stream ? { stream: this.s.stream } : {}) });
     const known = await json<Known>(`/query/services?${p}`, { signal }).catch(() => undefined);
     if (!known) return;
-    this.service.items = known.services.map((x) => ({ value: x.name, label: visible(x.name) || "unknown" }));
+    this.service.items = known.services.map((x) => ({ value: x.name, label: called(x.name) }));
     const operations = new Map<string, number>();
     for (const x of known.services) if (!this.s.service || x.name === this.s.service) for (const o of x.operations) operations.set(o.name, (operations.get(o.name) ?? 0) + o.spans);
     this.operation.items = [...operations].sort((a, b) => b[1] - a[1]).map(([value, n]) => ({ value, label: visible(value), detail: count(n) }));

@@ -7,6 +7,7 @@ import { splitter } from "../lib/resize.ts";
 import { Minimap } from "./minimap.ts";
 import { type ColourBy, type Filter, filtering, matches, noFilter, type Trace } from "./model.ts";
 import { type Row, rowsOf, uncover, type View } from "./rows.ts";
+import { called } from "./links.ts";
 
 const tall = 24; // px of a line
 const around = 6; // lines kept above and below those in sight
@@ -172,7 +173,7 @@ export class Waterfall {
     const row = this.rows[i]!, t = this.t, span = row.span, g = row.group;
     const open = g ? g.open : !this.view.folded.has(span), inner = g ? g.members.length : t.children(span);
     const dim = this.view.match && !g && !this.view.match[span];
-    const name = visible(t.name(span)), service = visible(t.service(span)), failed = g ? g.errors > 0 : t.error[span] === 1;
+    const name = visible(t.name(span)), service = called(t.service(span)), failed = g ? g.errors > 0 : t.error[span] === 1;
     const flags = [
       failed && h("span", { class: "wf-flag err" }, icon("circle-alert", "xs"), g && g.errors > 0 && String(g.errors)),
       !g && t.missing[span] === 1 && h("span", { class: "wf-flag warn", title: "Its parent is not among the stored spans" }, icon("split", "xs"), "Unknown parent"),
@@ -182,7 +183,7 @@ export class Waterfall {
     const said = g ? `${plural(g.members.length, "repetition")} of ${service}, ${name}, median ${duration(g.median)}, longest ${duration(g.longest)}` : `${service}, ${name}, ${duration(length)}${failed ? ", error" : ""}, after ${duration(from)}`;
     const cell = h("div", { class: "wf-n", role: real ? "gridcell" : null, "aria-colindex": real ? "1" : null },
       inner > 0 ? h("span", { class: "wf-tw", "data-toggle": "" }, icon(open ? "chevron-down" : "chevron-right", "xs"), h("span", { class: "wf-k num" }, g ? `×${inner}` : String(inner))) : h("span", { class: "wf-tw leaf" }),
-      h("span", { class: "wf-svc ell" }, service || "unknown"), h("span", { class: "wf-op ell" }, name), flags, g && h("span", { class: "wf-sum muted num" }, `p50 ${duration(g.median)}, max ${duration(g.longest)}`));
+      h("span", { class: "wf-svc ell" }, service), h("span", { class: "wf-op ell" }, name), flags, g && h("span", { class: "wf-sum muted num" }, `p50 ${duration(g.median)}, max ${duration(g.longest)}`));
     cell.style.setProperty("--lv", String(Math.min(row.level, deepest)));
     const colour = t.colour(span, this.by);
     cell.style.setProperty("--sp", `var(${colour})`);

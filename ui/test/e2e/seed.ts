@@ -63,7 +63,7 @@ export async function logs(node: TestNode, o: Logs = {}): Promise<Record<string,
     });
   }
   for (const t of o.traces ?? []) {
-    for (const s of t.spans.slice(0, 4)) out.push({ _timestamp: iso(s.start + s.duration / 2), level: s.error ? "error" : "info", service: s.service, message: `${s.error ? "failed" : "handled"} ${s.name}`, trace_id: t.id, span_id: s.id, "host.name": `${s.service}-1` });
+    for (const s of t.spans.filter((x, i) => i < 3 || x.error)) out.push({ _timestamp: iso(s.start + s.duration / 2), level: s.error ? "error" : "info", service: s.service, message: `${s.error ? "failed" : "handled"} ${s.name}`, trace_id: t.id, span_id: s.id, "host.name": `${s.service}-1` });
   }
   if (o.hostile) for (const [i, text] of hostile.entries()) out.push({ _timestamp: iso(at - i * 10), level: "error", service: text.slice(0, 200), message: text, [`attr_${i}`]: text });
   if (o.fields) Object.assign(out[0]!, Object.fromEntries(Array.from({ length: o.fields }, (_, i) => [`wide.f${i}`, i])));
@@ -148,6 +148,16 @@ export async function bigTrace(node: TestNode, n = 100_000, at = Date.now() - 12
 
 const value = (v: unknown) => (typeof v === "number" ? (Number.isInteger(v) ? { intValue: String(v) } : { doubleValue: v }) : typeof v === "boolean" ? { boolValue: v } : { stringValue: String(v) });
 const attributes = (a: Record<string, unknown>) => Object.entries(a).map(([key, v]) => ({ key, value: value(v) }));
+
+/** A trace whose sender has clocks that differ and has lost a span: a child that begins before its parent, and one whose parent is not there. */
+export async function brokenTrace(node: TestNode, at = Date.now() - 90_000): Promise<Trace> {
+  const r = random(5);
+  const span = (name: string, service: string, parent: string, start: number, duration: number): Span => ({ id: hex(r, 16), parent, name, service, kind: server, start, duration, error: false, attributes: {} });
+  const root = span("GET /report", "edge-gateway", "", at, 300), early = span("render", "reports", root.id, at - 80, 120), inner = span("load", "reports", early.id, at - 60, 40), orphan = span("audit", "auditor", "00000000000000aa", at + 20, 30);
+  const t = { id: hex(r, 32), spans: [root, early, inner, orphan], error: false };
+  await sendSpans(node, [t]);
+  return t;
+}
 
 /** Sends spans as OTLP. */
 export async function sendSpans(node: TestNode, all: Trace[], stream?: string) {
