@@ -15,6 +15,8 @@ interface Found { results: { kind: string; title: string; detail?: string; path:
 
 const icons: Record<string, string> = { logs: "scroll-text", metrics: "chart-line", traces: "waypoints", metric: "chart-line", dashboard: "layout-dashboard", view: "bookmark", service: "boxes", stream: "layers" };
 
+const kinds: Record<string, string> = { stream: "Streams", metric: "Metrics", service: "Services", dashboard: "Dashboards", view: "Saved views" };
+
 let opened = false;
 
 /** Opens the palette, if no dialog is open. */
@@ -100,7 +102,7 @@ const streamPath = (signal: string, name: string) => orgPath(signal === "metrics
 async function search(q: string): Promise<Entry[]> {
   const known = new Set(boot.streams.map((s) => `${s.signal} ${s.name}`));
   const found = await json<Found>(`/search?q=${encodeURIComponent(q)}&limit=20`).catch((): Found => ({ results: [] }));
-  return found.results.filter((r) => !known.has(`${r.detail} ${r.title}`)).map((r) => ({ kind: "Found", title: r.title, detail: r.detail ?? r.kind, icon: icons[r.kind] ?? "search", href: boot.base + r.path }));
+  return found.results.filter((r) => r.kind !== "trace" && !known.has(`${r.detail} ${r.title}`)).map((r) => ({ kind: kinds[r.kind] ?? "Found", title: r.title, detail: r.detail, icon: icons[r.kind] ?? "search", href: boot.base + r.path }));
 }
 
 /** What pasted text leads to. */

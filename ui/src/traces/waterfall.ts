@@ -36,7 +36,7 @@ export class Waterfall {
 
   constructor(private t: Trace, private on: Events) {
     const name = h("div", { class: "wf-hn", role: "columnheader", "aria-colindex": "1" }, "Service and operation");
-    this.head.append(name, h("div", { class: "wf-ht", role: "columnheader", "aria-colindex": "2", "aria-label": "Time" }, this.axis));
+    this.head.append(name, h("div", { class: "wf-ht", role: "columnheader", "aria-colindex": "2" }, h("span", { class: "vh" }, "Time"), this.axis));
     this.scroller.append(this.head, this.pins, this.body);
     this.el = h("div", { class: "waterfall" }, this.minimap.el, this.scroller);
     const bar = splitter(name, { min: 160, max: 900, size: 420, key: "trace.tree", label: "Width of the tree", on: (size) => { this.el.style.setProperty("--tree", `${size}px`); this.later(); } });
