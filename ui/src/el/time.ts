@@ -211,8 +211,8 @@ export class TimeControl extends HTMLElement {
     const every = h("select", { class: "in", id: "tm-every", onchange: (e: Event) => { const v = (e.target as HTMLSelectElement).value; this.refresh = v; this.emit("ms:refresh", { every: v }); } },
       intervals.map(([v, text]) => h("option", { value: v, selected: v === this.every }, text)));
     return h("div", { class: "tm-right" },
-      h("section", { "aria-label": "Quick ranges" }, h("h3", null, "Quick ranges"), h("div", { class: "tm-list" }, quicks)),
-      past.length > 0 && h("section", { "aria-label": "Recent ranges" }, h("h3", null, "Recent"), h("div", { class: "tm-list one" }, past.map((r) => item(r, relativeLabel(r, { zone: this.zoneName }))))),
+      h("section", { "aria-label": "Quick ranges" }, h("h2", null, "Quick ranges"), h("div", { class: "tm-list" }, quicks)),
+      past.length > 0 && h("section", { "aria-label": "Recent ranges" }, h("h2", null, "Recent"), h("div", { class: "tm-list one" }, past.map((r) => item(r, relativeLabel(r, { zone: this.zoneName }))))),
       h("div", { class: "field" }, h("label", { for: "tm-tz" }, "Time zone"), zones),
       h("div", { class: "field" }, h("label", { for: "tm-every" }, "Refresh every"), every));
   }

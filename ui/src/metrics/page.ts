@@ -143,13 +143,24 @@ export class MetricsPage {
       return;
     }
     this.busy(true);
-    const names = [...new Set(list.flatMap((q) => metricNames(q.text)))].slice(0, 5);
-    const [run] = await Promise.all([this.runner.run(this.s, this.body.clientWidth || 800, (r) => this.one(r)), ...names.map((n) => this.browser.describe(n).catch(() => undefined))]); // their units
-    if (!run) return; // another run took over
+    const units = this.learn(list.map((q) => q.text));
+    const run = await this.runner.run(this.s, this.body.clientWidth || 800, (r) => this.one(r));
+    await Promise.race([units, new Promise((r) => setTimeout(r, 200))]);
+    if (!run || this.runner.running) return; // another run took over
     this.busy(false);
     this.last = run;
     this.render();
     if (!run.stopped) announce(run.results.map((r) => `Query ${letter(r.index)}: ${r.failure ? r.failure.message : plural(r.answer!.series.length, "series", "series")}`).join(". "));
+  }
+
+  /** Asks for the units of the metrics that are queried. When they come late, what is shown already is shown again with them. */
+  private async learn(queries: string[]) {
+    const names = [...new Set(queries.flatMap(metricNames))].slice(0, 5).filter((n) => !this.browser.metaOf(n));
+    if (names.length === 0) return;
+    const before = queries.map((q) => this.unit(q)).join();
+    const shown = this.last;
+    await Promise.all(names.map((n) => this.browser.describe(n).catch(() => undefined)));
+    if (!this.s.unit && this.last && this.last !== shown && this.view && queries.map((q) => this.unit(q)).join() !== before) this.render();
   }
 
   /** Nothing changes for 150 ms; then a line runs and old data are dimmed; after a second the run can be stopped. */

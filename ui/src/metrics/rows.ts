@@ -39,7 +39,7 @@ export class Rows {
     r.tools = [button({ icon: "copy", label: "", cls: "ghost icon sm", on: () => this.duplicate(this.rows.indexOf(r)) }), button({ icon: "trash-2", label: "", cls: "ghost icon sm", on: () => this.remove(this.rows.indexOf(r)) })];
     r.el.append(r.name, h("div", { class: "mq-edit" }, editor), h("div", { class: "mq-acts" }, r.status, r.eye, r.tools));
     editor.addEventListener("ms:run", () => this.on.run());
-    editor.addEventListener("ms:change", () => { this.status(this.rows.indexOf(r), ""); this.on.changed(); });
+    editor.addEventListener("ms:change", () => { this.status(this.rows.indexOf(r), ""); this.letters(); this.on.changed(); });
     r.el.addEventListener("focusin", () => { this.last = this.rows.indexOf(r); });
     return r;
   }

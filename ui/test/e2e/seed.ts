@@ -184,6 +184,9 @@ export interface Metrics {
   step?: number; // ms; 15 s
   traces?: Trace[]; // exemplars point at these
   names?: number; // further gauges, for long lists of names
+  series?: number; // of the gauge fleet_load, for answers with many series
+  hostile?: boolean; // gauges whose names and labels are hostile texts
+  native?: boolean; // response_size, an exponential histogram
   seed?: number;
 }
 
@@ -214,8 +217,23 @@ export async function metrics(node: TestNode, o: Metrics = {}) {
       { name: "memory", unit: "By", description: "Memory in use.", gauge: { dataPoints: memory } },
     ] }] };
   });
-  if (o.names) resourceMetrics.push({ resource: { attributes: attributes({ "service.name": "wide" }) }, scopeMetrics: [{ scope: { name: "wide" }, metrics: Array.from({ length: o.names }, (_, i) => ({ name: `wide_metric_${i}`, gauge: { dataPoints: [{ timeUnixNano: nano(at), asDouble: i }] } })) }] });
-  for (const one of resourceMetrics) await send(node, "/intake/otlp/v1/metrics", JSON.stringify({ resourceMetrics: [one] }), "application/json");
+  const timeUnixNano = nano(at), gauge = (name: string, dataPoints: unknown[]) => ({ name, gauge: { dataPoints } });
+  const one = (service: string, list: unknown[]) => ({ resource: { attributes: attributes({ "service.name": service }) }, scopeMetrics: [{ scope: { name: service }, metrics: list }] });
+  for (let i = 0; i < (o.names ?? 0); i += 20_000) resourceMetrics.push(one("wide", Array.from({ length: Math.min(20_000, o.names! - i) }, (_, k) => gauge(`wide_metric_${i + k}`, [{ timeUnixNano, asDouble: i + k }]))));
+  if (o.series) resourceMetrics.push(one("fleet", [gauge("fleet_load", Array.from({ length: o.series }, (_, i) => [0, 1, 2, 3].map((k) => ({ timeUnixNano: nano(at - k * 60_000), asDouble: 1 + ((i * 7919 + k) % 1000) / 10, attributes: attributes({ host: `host-${i}`, rack: `rack-${i % 40}` }) }))).flat())]));
+  if (o.hostile) resourceMetrics.push(one(hostile[0]!, hostile.map((text, i) => gauge(i === 0 ? "hostile" : text.slice(0, 200), [{ timeUnixNano, asDouble: i, attributes: attributes({ text, [text.slice(0, 100)]: "v" }) }]))), one("hostile", [gauge("hostile", hostile.map((text, i) => ({ timeUnixNano, asDouble: i, attributes: attributes({ text }) })))]));
+  if (o.native) resourceMetrics.push(one("edge-gateway", [{ name: "response_size", unit: "By", description: "Bytes of a reply.", exponentialHistogram: { aggregationTemporality: 2, dataPoints: exponential(r, at, span, step, begin) } }]));
+  for (const x of resourceMetrics) await send(node, "/intake/otlp/v1/metrics", JSON.stringify({ resourceMetrics: [x] }), "application/json");
+}
+
+/** Points of an exponential histogram: sizes around 2 kB that grow and shrink. */
+function exponential(r: () => number, at: number, span: number, step: number, begin: string) {
+  const counts = new Array<number>(24).fill(0);
+  let sum = 0;
+  return Array.from({ length: Math.floor(span / step) + 1 }, (_, i) => {
+    for (let j = 0; j < 40; j++) { const k = Math.max(0, Math.min(23, Math.round(11 + 5 * Math.sin(i / 30) + (r() + r() + r() - 1.5) * 4))); counts[k]!++; sum += 2 ** (8 + k / 4); }
+    return { startTimeUnixNano: begin, timeUnixNano: nano(at - span + i * step), count: String(counts.reduce((a, b) => a + b)), sum, scale: 2, zeroCount: "0", positive: { offset: 32, bucketCounts: counts.map(String) } };
+  });
 }
 
 async function send(node: TestNode, path: string, body: string, type: string, headers: Record<string, string> = {}) {

@@ -1,0 +1,346 @@
+// The Metrics page: finding a metric among very many, graphs, tables and heatmaps, errors, and taking the result elsewhere.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { harness, keys, type Page, seed, until } from "./harness.ts";
+
+const at = Math.floor(Date.now() / 3_600_000) * 3_600_000 - 60_000; // the same picture in every run, but for the hours on its axis
+const span = { from: new Date(at - 3_540_000).toISOString(), to: new Date(at).toISOString() };
+let traces: seed.Trace[] = [];
+
+const t = harness({
+  seed: async (node) => {
+    traces = await seed.traces(node, { n: 40, at, span: 3_000_000 });
+    await seed.logs(node, { n: 500, at });
+    await seed.metrics(node, { at, traces, names: 100_000, series: 5000, hostile: true, native: true });
+  },
+});
+
+const rate = 'sum by (service) (rate({"requests"}[5m]))';
+const p95 = "histogram_quantile(0.95, sum by (le) (rate(request_duration_bucket[5m])))";
+
+function url(o: Record<string, string | string[]> = {}) {
+  const q = new URLSearchParams();
+  for (const [k, v] of Object.entries({ ...span, ...o })) for (const one of Array.isArray(v) ? v : [v]) q.append(k, one);
+  return `${t.node.path("metrics")}?${q}`;
+}
+
+async function open(page: Page, o: Record<string, string | string[]> = {}) {
+  await page.goto(url(o));
+  await page.locator(".mx-body[aria-busy=false]").waitFor();
+}
+
+const status = (page: Page, n = 0) => page.locator(".mq-status").nth(n);
+const drawn = async (page: Page) => { await page.locator(".ch-plot canvas").waitFor(); await page.waitForLoadState("networkidle"); };
+const nodes = (page: Page) => page.evaluate(() => document.querySelectorAll("*").length);
+const clipboard = (page: Page) => page.evaluate(() => navigator.clipboard.readText());
+
+test("a metric is found among 100,000, described, charted, and its exemplar leads to a trace", async () => {
+  const page = await t.page();
+  await open(page);
+  await page.getByRole("heading", { name: "Choose a metric, or type a query" }).waitFor();
+  await until("names are listed", async () => /first 1,000 names/.test(await page.locator(".mb-note").innerText()));
+  assert.ok((await nodes(page)) < 3000, `${await nodes(page)} elements`);
+  await t.audit(page, "metrics, nothing chosen");
+
+  await page.fill(".mb input", "metric_99 wide");
+  await until("two words narrow the list", async () => (await page.locator(".mb-note").innerText()) === "1,000 metrics" || /^[\d,]+ metrics$/.test(await page.locator(".mb-note").innerText()));
+  for (const name of await page.locator(".mb-name").allInnerTexts()) assert.match(name, /metric_99/);
+  await page.fill(".mb input", "request_duration_b");
+  await page.locator(".mb-name", { hasText: "request_duration_bucket" }).waitFor();
+  await until("only that is left", async () => (await page.locator(".mb-name").count()) === 1);
+  await page.getByRole("button", { name: "About request_duration_bucket" }).click();
+  await page.locator(".mb-help", { hasText: "Time to answer." }).waitFor();
+  const facts = await page.locator(".mb-facts").innerText();
+  assert.match(facts, /histogram/);
+  assert.match(facts, /\b54 series|\b45 series/);
+  await page.locator(".mb-label", { hasText: /^service$/ }).click();
+  await page.locator(".mb-values button", { hasText: "payments" }).waitFor();
+  await page.locator(".mb-try button").first().click();
+  await drawn(page);
+  assert.match(new URL(page.url()).searchParams.get("q")!, /^histogram_quantile\(0\.95/);
+  assert.match(await status(page).innerText(), /^1 series/);
+  const button = page.getByRole("button", { name: /\d+ exemplars/ });
+  await button.click();
+  const link = page.getByRole("menuitem").first();
+  await link.waitFor();
+  const href = await link.getAttribute("href");
+  assert.ok(traces.some((x) => href!.endsWith(`/default/traces/${x.id}`)), `${href} is a trace that was sent`);
+});
+
+test("the address is the state: reload, back and forward show the same", async () => {
+  const page = await t.page();
+  await open(page, { q: [rate, "memory"], hide: "B" });
+  await drawn(page);
+  assert.equal(await status(page, 1).innerText(), "hidden");
+  assert.match(await status(page).innerText(), /^5 series/);
+  assert.equal(await page.locator(".lg-t tbody tr").count(), 5);
+  await page.getByRole("tab", { name: "Table" }).click();
+  await page.locator("ms-grid [role=row]").nth(5).waitFor();
+  assert.equal(new URL(page.url()).searchParams.get("view"), "table");
+  await page.reload();
+  await page.locator("ms-grid [role=row]").nth(5).waitFor();
+  assert.equal(await page.locator(".mq-row").count(), 2);
+  await page.goBack();
+  await drawn(page);
+  assert.equal(await page.getByRole("tab", { selected: true }).innerText(), "Graph");
+  await page.goForward();
+  await page.locator("ms-grid [role=row]").nth(5).waitFor();
+  await page.goto(url({ q: rate, view: "nonsense", step: "-3x", kind: "pie", from: "yesterdaze" }));
+  await page.getByText("The time in the address cannot be used").waitFor();
+  await drawn(page);
+  assert.equal(await page.getByRole("tab", { selected: true }).innerText(), "Graph");
+});
+
+test("the range of time by keyboard: text with its errors, zoom, earlier and later, the calendar, the zone", async () => {
+  const page = await t.page();
+  await open(page, { q: rate });
+  await drawn(page);
+  const params = () => new URL(page.url()).searchParams;
+  await page.locator("body").press("t");
+  const field = page.locator("#tm-text");
+  await field.waitFor();
+  await until("the field has the focus", () => field.evaluate((e) => e === document.activeElement));
+  await page.keyboard.type("now-5x to now");
+  assert.match(await page.locator("#tm-note").innerText(), /unit is missing.*at character 6/);
+  assert.equal(await field.getAttribute("aria-invalid"), "true");
+  await page.keyboard.press("Enter");
+  assert.equal(await field.isVisible(), true);
+  const day = new Date(at).toISOString().slice(0, 10);
+  await field.fill(`${day} 00:00 to ${day} 00:30`);
+  assert.match(await page.locator("#tm-note").innerText(), new RegExp(`${day} 00:00 to 00:30`));
+  await page.keyboard.press("Enter");
+  await until("the range is in the address", () => params().get("from") === `${day}T00:00:00Z` && params().get("to") === `${day}T00:30:00Z`);
+  assert.equal(await page.evaluate(() => document.activeElement?.getAttribute("aria-haspopup")), "dialog", "the focus is back on the button");
+  await keys(page, "t ArrowRight");
+  await until("later by half", () => params().get("from") === `${day}T00:15:00Z`);
+  await keys(page, "t ArrowLeft");
+  await until("earlier by half", () => params().get("from") === `${day}T00:00:00Z`);
+  await keys(page, "t z");
+  await until("twice as long", () => Date.parse(params().get("to")!) - Date.parse(params().get("from")!) === 3_600_000);
+  await page.locator("body").press("t");
+  await field.waitFor();
+  await page.evaluate(() => navigator.clipboard.writeText("2026-09-14T08:27:12.611Z ERROR payment failed"));
+  await field.focus();
+  await field.selectText();
+  await page.keyboard.press("Control+v");
+  assert.equal(await field.inputValue(), "2026-09-14T08:22:12.611Z to 2026-09-14T08:32:12.611Z");
+  await t.audit(page, "time range");
+  await page.locator("#tm-tz").selectOption("Asia/Kolkata");
+  await until("the zone is in the address", () => params().get("tz") === "Asia/Kolkata");
+  assert.match(await page.locator("ms-time .tm-zone").innerText(), /Kolkata/);
+  await page.locator("body").press("t");
+  await field.waitFor();
+  const first = page.locator(".cal button[tabindex='0']");
+  await first.focus();
+  await keys(page, "ArrowUp Enter ArrowRight Enter");
+  assert.match(await field.inputValue(), /^\d{4}-\d\d-\d\d 00:00 to \d{4}-\d\d-\d\d 00:00$/);
+  await page.keyboard.press("Escape");
+  assert.equal(await field.count(), 0);
+});
+
+test("a part of the graph is chosen by pointer and by keys; the legend isolates", async () => {
+  const page = await t.page();
+  await open(page, { q: rate });
+  await drawn(page);
+  const from = () => Date.parse(new URL(page.url()).searchParams.get("from")!), to = () => Date.parse(new URL(page.url()).searchParams.get("to")!);
+  const box = (await page.locator(".ch-plot .u-over").boundingBox())!;
+  await page.mouse.move(box.x + box.width / 4, box.y + 80);
+  await page.locator(".ch-tip").waitFor();
+  assert.equal(await page.locator(".ch-tip li").count(), 5);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width / 2, box.y + 80, { steps: 5 });
+  await page.mouse.up();
+  await until("a quarter of the hour", () => Math.abs(to() - from() - 885_000) < 30_000);
+  await drawn(page);
+  const before = to() - from();
+  await page.locator(".ch-plot").focus();
+  await keys(page, "Home ArrowRight shift+ArrowRight shift+PageDown Enter");
+  await until("shorter by keys", () => to() - from() < before);
+  await page.locator(".lg-n").first().click();
+  await until("one is shown", async () => (await page.locator(".lg-n[aria-pressed=true]").count()) === 1);
+  await page.locator(".lg-n").nth(1).click({ modifiers: ["Control"] });
+  await until("two are shown", async () => (await page.locator(".lg-n[aria-pressed=true]").count()) === 2);
+  await page.locator(".lg-t th button", { hasText: "Max" }).click();
+  assert.equal(await page.locator(".lg-t th[aria-sort=descending]").innerText(), "Max");
+  await page.getByRole("button", { name: "Show as table" }).click();
+  await page.getByRole("region", { name: "Values" }).waitFor();
+});
+
+test("5,000 series: the first thousand with ways to narrow, then all; 200 are drawn", async () => {
+  const page = await t.page();
+  await open(page, { q: "fleet_load", from: new Date(at - 300_000).toISOString() });
+  await page.getByText("there are more than 1,000 series").waitFor();
+  await page.getByText("200 of 1,000 series are drawn").waitFor();
+  await page.getByRole("button", { name: "Show up to 10,000" }).click();
+  await until("all have come", async () => /^5,000 series/.test(await status(page).innerText()));
+  await page.getByText("200 of 5,000 series are drawn").waitFor();
+  assert.ok((await nodes(page)) < 8000, `${await nodes(page)} elements`);
+  await page.locator(".lg-t th button", { hasText: "Last" }).click();
+  await page.locator(".lg-t tbody tr").first().locator(".lg-n").click();
+  await until("one of all is drawn", async () => (await page.locator(".ch-note:visible").count()) === 0);
+  await page.getByRole("tab", { name: "Table" }).click();
+  await page.locator("ms-grid [role=row]").nth(5).waitFor();
+  assert.ok((await nodes(page)) < 3000, `${await nodes(page)} elements`);
+  await page.getByRole("tab", { name: "Graph" }).click();
+  await page.getByRole("button", { name: "Top 20" }).click().catch(() => undefined);
+});
+
+test("errors: at the character; one query of two; too much at once; a silent node can be stopped", async () => {
+  const page = await t.page({ allow: [/status of (400|429|500)/] });
+  await open(page, { q: "sum(rate(memory[5m])" });
+  await page.locator(".ed-message", { hasText: "unclosed left parenthesis" }).waitFor();
+  assert.match(await status(page).innerText(), /failed/);
+  await t.audit(page, "metrics, error");
+
+  await page.route(/query_range\?query=broken/, (r) => r.fulfill({ status: 500, contentType: "application/json", headers: { "X-Request-Id": "abc123" }, body: '{"status":"error","errorType":"internal","error":"the disk is on fire"}' }));
+  await open(page, { q: [rate, "broken"] });
+  await drawn(page);
+  await page.getByRole("alert").filter({ hasText: "Query B: the disk is on fire" }).waitFor();
+  assert.equal(await page.locator(".lg-t tbody tr").count(), 5, "the other query is shown");
+
+  await page.route(/query_range\?query=busy/, (r) => r.fulfill({ status: 429, contentType: "application/json", headers: { "Retry-After": "7" }, body: '{"status":"error","errorType":"unavailable","error":"too many queries run now"}' }));
+  await open(page, { q: "busy" });
+  await page.getByRole("heading", { name: "Too many requests" }).waitFor();
+  await page.getByText("Try again in 7 s.").waitFor();
+
+  await page.route(/query_range\?query=silent/, () => { /* never answered */ });
+  await page.goto(url({ q: "silent" }));
+  const stop = page.getByRole("button", { name: /^Stop/ });
+  await stop.waitFor();
+  await page.locator("body").press("Escape");
+  await page.getByRole("heading", { name: "Stopped" }).waitFor();
+  assert.match(await status(page).innerText(), /stopped/);
+
+  await open(page, { q: "no_such_metric_here" });
+  await page.getByRole("heading", { name: "No series in this time range" }).waitFor();
+});
+
+test("hostile names and labels are shown as text", async () => {
+  const page = await t.page();
+  await open(page, { q: '{"hostile"}', from: new Date(at - 60_000).toISOString(), to: new Date(at + 60_000).toISOString() });
+  await drawn(page);
+  assert.ok((await page.locator(".lg-t").innerText()).includes("<script>window.__hit=1</script>"));
+  assert.ok((await page.locator(".lg-t").innerText()).includes("[U+202E]"), "marks that turn the text are visible");
+  await page.getByRole("button", { name: /^More about/ }).nth(3).click();
+  await page.getByRole("menuitem", { name: "Copy the series" }).waitFor();
+  await page.keyboard.press("Escape");
+  await page.fill(".mb input", "onload");
+  await page.locator(".mb-name", { hasText: "<svg/onload" }).waitFor();
+  await page.locator(".mb-open").first().click();
+  await page.locator(".mb-labels li").first().waitFor();
+  await page.locator(".mb-name", { hasText: "<svg/onload" }).click();
+  await page.getByRole("tab", { name: "Table" }).click();
+  await page.locator("ms-grid [role=row]").nth(1).waitFor();
+  await t.audit(page, "metrics, hostile texts");
+});
+
+test("heatmaps of classic and native histograms, and the tree of an expression", async () => {
+  const page = await t.page();
+  await open(page, { q: "sum by (le) (rate(request_duration_bucket[5m]))", view: "heatmap" });
+  await page.locator("ms-heatmap").waitFor();
+  assert.match((await page.locator(".hm-box").getAttribute("aria-label"))!, /Distribution over \d+ buckets/);
+  await page.locator(".hm-box").focus();
+  await keys(page, "ArrowUp ArrowLeft");
+  assert.match(await page.locator("ms-heatmap .ch-tip").innerText(), /to .*(ms|s)/);
+  await t.audit(page, "metrics, heatmap");
+  await page.getByRole("button", { name: "Show as table" }).click();
+  await page.getByRole("region", { name: "Counts" }).waitFor();
+  await open(page, { q: "response_size", view: "heatmap" });
+  await page.locator("ms-heatmap").waitFor();
+  await until("bounds are sizes", async () => { await page.locator(".hm-box").hover({ position: { x: 400, y: 150 } }); return /kB|B/.test(await page.locator("ms-heatmap .ch-tip").innerText()); });
+  await open(page, { q: rate, view: "heatmap" });
+  await page.getByRole("heading", { name: "These series are no histogram" }).waitFor();
+
+  await open(page, { q: `${rate} / 2 > 0`, view: "explain" });
+  await page.locator(".ex-node").nth(3).waitFor();
+  const titles = await page.locator(".ex-t").allInnerTexts();
+  assert.ok(titles.includes("sum by (service)") && titles.includes("rate()"), titles.join(" | "));
+  await until("each part is measured", async () => (await page.locator(".ex-facts").allInnerTexts()).every((x) => /series|number/.test(x)));
+  await t.audit(page, "metrics, tree");
+  await page.getByRole("button", { name: /^Run alone: sum by/ }).click();
+  await drawn(page);
+  assert.equal(await page.locator(".mq-row").count(), 2);
+});
+
+test("sharing: links, curl and Grafana; a saved view; a panel of a dashboard; the logs of a series", async () => {
+  const page = await t.page();
+  await open(page, { q: rate, from: "now-3h", to: "now" });
+  await page.locator(".mx-body[aria-busy=false]").waitFor();
+  const share = async (item: string) => { await page.getByRole("button", { name: "Share" }).click(); await page.getByRole("menuitem", { name: item }).click(); await page.locator(".toast").last().waitFor(); };
+  await share("Copy link, times fixed");
+  const fixed = new URL(await clipboard(page));
+  assert.equal(fixed.searchParams.get("q"), rate);
+  assert.match(fixed.searchParams.get("from")!, /^\d{4}-.*Z$/);
+  await share("Copy link, times relative");
+  assert.equal(new URL(await clipboard(page)).searchParams.get("from"), "now-3h");
+  await share("Copy as curl");
+  const curl = await clipboard(page);
+  assert.match(curl, /\$MS_TOKEN/);
+  assert.ok(curl.includes(`query=${rate}`));
+  await share("Copy as Grafana panel");
+  assert.equal(JSON.parse(await clipboard(page)).targets[0].expr, rate);
+
+  await page.getByRole("button", { name: "Saved views" }).click();
+  await page.getByRole("menuitem", { name: "Save this view" }).click();
+  await page.fill("#view-name", "Requests of the shop");
+  await page.keyboard.press("Enter");
+  await page.locator(".toast", { hasText: "View saved" }).waitFor();
+  await page.goto(t.node.path("metrics"));
+  await page.getByRole("button", { name: "Saved views" }).click();
+  await page.getByRole("menuitem", { name: "Requests of the shop", exact: true }).click();
+  await until("the view is open", () => new URL(page.url()).searchParams.get("q") === rate && new URL(page.url()).searchParams.get("from") === "now-3h");
+
+  await page.getByRole("button", { name: "Add to dashboard" }).click();
+  await page.fill("#panel-title", "Requests");
+  await page.fill("#dash-title", "Shop");
+  await page.getByRole("button", { name: "Add", exact: true }).click();
+  await page.locator(".toast", { hasText: "Panel added" }).waitFor();
+  await page.getByRole("button", { name: "Add to dashboard" }).click();
+  await page.locator("#dash option", { hasText: "Shop" }).waitFor({ state: "attached" });
+  await page.getByRole("button", { name: "Add", exact: true }).click();
+  const { dashboards } = await t.node.json<{ dashboards: { id: string; summary: { panels: number } }[] }>("GET", "/dashboards").catch(() => ({ dashboards: [] }));
+  if (dashboards.length) await until("two panels", async () => (await t.node.json<{ dashboards: { summary: { panels: number } }[] }>("GET", "/dashboards")).dashboards[0]!.summary.panels === 2);
+
+  await open(page, { q: 'requests{service="payments"}' });
+  await drawn(page);
+  await page.getByRole("button", { name: "Logs for this selection" }).click();
+  await page.waitForURL(/\/default\/logs\?/);
+  assert.match(new URL(page.url()).searchParams.get("q") ?? "", /service:"?payments"?/);
+});
+
+test("by keyboard alone: type a query, run it, change the view, hide and bring back", async () => {
+  const page = await t.page();
+  await open(page);
+  await page.locator("body").press("/");
+  await page.keyboard.type("memory");
+  await keys(page, "Escape mod+Enter");
+  await drawn(page);
+  assert.equal(new URL(page.url()).searchParams.get("q"), "memory");
+  await page.locator(".lg-scroll").focus();
+  await keys(page, "v");
+  await page.locator("ms-grid").waitFor();
+  await keys(page, "[");
+  await until("the browser is gone", async () => !(await page.locator(".mb").isVisible()));
+  await keys(page, "f");
+  await until("the field has the focus", () => page.locator(".mb input").evaluate((e) => e === document.activeElement));
+  await page.keyboard.type("request_duration_sum");
+  await until("one is left", async () => (await page.locator(".mb-name").count()) === 1);
+  await page.getByRole("button", { name: "Delete query A" }).focus();
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: "Choose a metric, or type a query" }).waitFor();
+  await page.locator(".mb-open").first().focus();
+  await keys(page, "u");
+  await page.locator("ms-grid").waitFor();
+  await keys(page, "?");
+  await page.getByRole("heading", { name: "Keys of this page" }).waitFor();
+});
+
+test("pictures, and the checks of every page", async () => {
+  const page = await t.page();
+  await open(page, { q: [rate, p95], hide: "B" });
+  await drawn(page);
+  await page.fill(".mb input", "request");
+  await page.locator(".mb-name", { hasText: "request_duration_sum" }).waitFor();
+  await t.audit(page, "metrics");
+  await t.shot(page, "metrics", { mask: ["ms-time", ".mq-status", ".mb"] });
+});
