@@ -6,12 +6,13 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const here = dirname(fileURLToPath(import.meta.url));
-const [kind, ...only] = process.argv.slice(2);
+const [kind, ...rest] = process.argv.slice(2);
+const flags = rest.filter((a) => a.startsWith("--")), only = rest.filter((a) => !a.startsWith("--")); // flags are the runner's, such as --test-name-pattern=…
 const files = readdirSync(join(here, kind)).filter((f) => f.endsWith(".test.ts") && (only.length === 0 || only.some((o) => f.includes(o)))).map((f) => join(here, kind, f));
 const out = mkdtempSync(join(here, ".build-"));
 await build({ entryPoints: files, outdir: out, bundle: true, platform: "node", format: "esm", target: "node20", packages: "external", sourcemap: "inline", outExtension: { ".js": ".mjs" }, define: { ICONS: '"icons.svg"' }, logLevel: "warning" });
 const built = readdirSync(out).filter((f) => f.endsWith(".mjs")).map((f) => join(out, f));
-const child = spawn(process.execPath, ["--enable-source-maps", "--test", "--test-concurrency=1", ...built], { stdio: "inherit", cwd: dirname(here) });
+const child = spawn(process.execPath, ["--enable-source-maps", "--test", "--test-concurrency=1", ...flags, ...built], { stdio: "inherit", cwd: dirname(here) });
 child.on("exit", (code) => {
   rmSync(out, { recursive: true, force: true });
   process.exit(code ?? 1);

@@ -82,7 +82,7 @@ export class Browser {
 
   private item(name: string) {
     const toggle = h("button", { type: "button", class: "mb-open", "aria-expanded": "false", "aria-label": `About ${visible(name)}`, onclick: () => void this.expand(li, name) }, icon("chevron-right", "xs"));
-    const li = h("li", { class: "mb-item" }, h("div", { class: "mb-row" }, toggle, h("button", { type: "button", class: "mb-name", title: `Put ${visible(name)} into the query`, onclick: () => this.on.insert(selector(name)) }, visible(name))));
+    const li = h("li", { class: "mb-item" }, h("div", { class: "mb-row" }, toggle, h("button", { type: "button", class: "mb-name", title: `Put ${visible(name)} into the query`, onclick: () => this.on.insert(selector(name)) }, name.trim() ? visible(name) : JSON.stringify(name))));
     return li;
   }
 

@@ -225,7 +225,7 @@ test("hostile names and labels are shown as text", async () => {
   await page.getByRole("menuitem", { name: "Copy the series" }).waitFor();
   await page.keyboard.press("Escape");
   await page.fill(".mb input", "onload");
-  await page.locator(".mb-name", { hasText: "<svg/onload" }).waitFor();
+  await until("one is left", async () => (await page.locator(".mb-name").count()) === 1);
   await page.locator(".mb-open").first().click();
   await page.locator(".mb-labels li").first().waitFor();
   await page.locator(".mb-name", { hasText: "<svg/onload" }).click();
@@ -238,6 +238,7 @@ test("heatmaps of classic and native histograms, and the tree of an expression",
   const page = await t.page();
   await open(page, { q: "sum by (le) (rate(request_duration_bucket[5m]))", view: "heatmap" });
   await page.locator("ms-heatmap").waitFor();
+  await page.waitForLoadState("networkidle");
   assert.match((await page.locator(".hm-box").getAttribute("aria-label"))!, /Distribution over \d+ buckets/);
   await page.locator(".hm-box").focus();
   await keys(page, "ArrowUp ArrowLeft");
