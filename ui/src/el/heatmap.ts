@@ -171,7 +171,7 @@ export class Heatmap extends HTMLElement {
 
   private point(cell: [number, number], x: number) {
     const t = this.text(...cell);
-    this.tip.replaceChildren(h("h3", null, t.when), h("ul", null, h("li", null, h("span", null, t.what), h("b", null, t.value))));
+    this.tip.replaceChildren(h("p", { class: "hd" }, t.when), h("ul", null, h("li", null, h("span", null, t.what), h("b", null, t.value))));
     this.tip.hidden = false;
     const w = this.tip.offsetWidth;
     this.tip.style.left = `${x + 14 + w > this.box.clientWidth ? Math.max(0, x - w - 14) : x + 14}px`;

@@ -221,6 +221,7 @@ export class TimeControl extends HTMLElement {
     const own = zoneOf(boot.prefs.time_zone), browser = zoneOf("browser");
     const first = [["", `Yours: ${zoneLabel(own)}`], ["UTC", "UTC"], ...(browser !== own && browser !== "UTC" ? [[browser, `This browser: ${zoneLabel(browser)}`]] : [])];
     const all = Intl.supportedValuesOf("timeZone").filter((z) => z !== "UTC");
+    if (this.tzName && this.tzName !== "UTC" && !all.includes(this.tzName)) all.unshift(this.tzName); // another name of one of them
     const option = (v: string, text: string) => h("option", { value: v, selected: v === this.tzName }, text);
     return [...first.map(([v, text]) => option(v!, text!)), h("optgroup", { label: "All zones" }, all.map((z) => option(z, z)))];
   }
