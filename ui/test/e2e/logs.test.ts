@@ -1,0 +1,333 @@
+// The Logs page at work: searching, reading, narrowing down, sharing, following; by keyboard alone where a reader may have nothing else.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+import { harness, keys, type Page, seed, until } from "./harness.ts";
+
+let sent: Record<string, unknown>[] = [];
+
+const t = harness({
+  seed: async (node) => {
+    const traces = await seed.traces(node, { n: 24 });
+    sent = await seed.logs(node, { n: 3000, traces });
+    await seed.logs(node, { n: 2000, stream: "shop", at: seed.fixed, span: 30 * 60_000, traces: await seed.traces(node, { n: 12, at: seed.fixed - 60_000, span: 20 * 60_000, seed: 9 }) });
+    await seed.logs(node, { n: 20, stream: "hostile", hostile: true });
+    const at = new Date().toISOString();
+    await node.call("POST", "/intake/json/coloured", [{ _timestamp: at, level: "info", message: "\u001b[31mred\u001b[0m and {\"a\":1}", link: "see https://example.com/run/1." }, { _timestamp: at, level: "info", message: "{\"user\":{\"id\":7},\"ok\":true}" }]);
+  },
+});
+
+const rows = (page: Page) => page.locator(".rbody .g-row");
+const text = (page: Page, selector: string) => page.locator(selector).first().innerText();
+const done = (page: Page) => page.locator(".cost .status").first().waitFor();
+const param = (page: Page, name: string) => new URL(page.url()).searchParams.get(name);
+
+async function open(query = "stream=app&from=now-30m", o: Parameters<typeof t.page>[0] = {}): Promise<Page> {
+  const page = await t.page(o);
+  await page.goto(t.node.path("logs") + "?" + query);
+  await rows(page).first().waitFor();
+  await done(page);
+  return page;
+}
+
+async function search(page: Page, q: string) {
+  await page.keyboard.press("/");
+  await page.keyboard.press("Control+A");
+  await page.keyboard.type(q);
+  await page.keyboard.press("Escape"); // the proposals
+  await page.keyboard.press("/");
+  const answered = page.waitForResponse((r) => r.url().endsWith("/query/stream"));
+  await page.keyboard.press("Control+Enter");
+  await answered;
+  await done(page);
+}
+
+test("the first rows need at most eight requests, move nothing that is there, and few elements", async () => {
+  const page = await t.page();
+  await page.addInitScript(() => {
+    const w = window as unknown as { shift: number };
+    w.shift = 0;
+    new PerformanceObserver((list) => { for (const e of list.getEntries() as unknown as { value: number; hadRecentInput: boolean }[]) if (!e.hadRecentInput) w.shift += e.value; }).observe({ type: "layout-shift", buffered: true });
+  });
+  const before: string[] = [];
+  let first = false;
+  page.on("request", (r) => { if (!first && !/\.(woff2|svg)/.test(r.url())) before.push(new URL(r.url()).pathname); }); // rows wait for neither fonts nor icons
+  page.on("response", (r) => { if (r.url().endsWith("/query/stream")) first = true; });
+  await page.goto(t.node.path("logs") + "?stream=app&from=now-30m");
+  await rows(page).first().waitFor();
+  assert.ok(before.length <= 8, `${before.length} requests: ${before.join(" ")}`);
+  await done(page);
+  await page.locator(".tops li").first().waitFor();
+  await page.waitForTimeout(300);
+  const shift = await page.evaluate(() => (window as unknown as { shift: number }).shift);
+  assert.ok(shift <= 0.02, `layout shift ${shift}`);
+  const nodes = await page.evaluate(() => document.querySelectorAll("*").length);
+  assert.ok(nodes <= 3000, `${nodes} elements`);
+  assert.match(await text(page, ".cost"), /Done in .*segment.*pruned.*read.*from local cache.*1 node/s);
+});
+
+test("what every page must pass, with the drawer open; and the picture", async () => {
+  const q = `stream=shop&from=${new Date(seed.fixed - 30 * 60_000).toISOString()}&to=${new Date(seed.fixed).toISOString()}`;
+  const page = await open(q);
+  await page.locator(".tops li").first().waitFor();
+  await page.locator(".rbody .g-row", { hasText: "failed payments.authorize" }).first().click();
+  await page.locator(".wf .sp").first().waitFor();
+  await page.locator(".tops li .n").first().waitFor();
+  await t.audit(page, "logs");
+  await t.shot(page, "logs", { mask: [".cost", ".dt .nb", ".est"] });
+});
+
+test("by keyboard: a search, the third record, its service filtered out, and back", async () => {
+  const page = await open();
+  await search(page, "timeout level:error");
+  const errors = sent.filter((r) => /timeout/.test(String(r.message)) && r.level === "error").length;
+  assert.match(await text(page, ".hg-n"), new RegExp(`^${errors.toLocaleString("en-GB")}$`));
+  assert.ok((await page.locator(".rbody mark").allInnerTexts()).some((m) => /timeout/i.test(m)));
+  await keys(page, "Escape j j j Enter");
+  assert.equal(await page.locator(".drawer").isVisible(), true);
+  assert.match(await rows(page).nth(2).getAttribute("class") ?? "", /cur/);
+  const service = await text(page, ".drawer .dh h2");
+  await page.keyboard.press("-");
+  await page.getByRole("menuitem", { name: `service ≠ ${service}` }).waitFor();
+  const again = page.waitForResponse((r) => r.url().endsWith("/query/stream"));
+  await page.keyboard.press("Enter");
+  await again;
+  await until("rows without the service", async () => { const all = await page.locator(".rbody .svc").allInnerTexts(); return all.length > 0 && !all.includes(service); });
+  assert.equal(param(page, "f"), `service:not:${service}`);
+  await page.goBack();
+  await until("rows with the service", async () => (await page.locator(".rbody .svc").allInnerTexts()).includes(service));
+  assert.equal(await page.locator(".chips .chip").count(), 0);
+});
+
+test("by keyboard: a part of the histogram is chosen, zoomed into, and left", async () => {
+  const page = await open();
+  const before = await text(page, ".hg-n");
+  await page.keyboard.press("h");
+  await keys(page, "ArrowRight ArrowRight ArrowRight ArrowRight ArrowRight ArrowRight ArrowRight ArrowRight ArrowRight ArrowRight ArrowRight ArrowRight ArrowRight ArrowRight ArrowRight ArrowRight ArrowRight ArrowRight ArrowRight ArrowRight");
+  await page.keyboard.press("End");
+  for (let i = 0; i < 20; i++) await page.keyboard.press("ArrowRight");
+  for (let i = 0; i < 6; i++) await page.keyboard.press("Shift+ArrowLeft");
+  await page.locator(".hg-bar").waitFor();
+  await page.keyboard.press("Enter");
+  await until("an absolute range", () => /^\d{4}-/.test(param(page, "from") ?? ""));
+  await until("fewer records", async () => (await text(page, ".hg-n")) !== before);
+  await page.goBack();
+  await until("the range of before", () => param(page, "from") === "now-30m");
+});
+
+test("the drawer: fields, JSON, what happened around it, the trace, links; and in place", async () => {
+  const page = await open();
+  await search(page, '"failed payments.authorize"');
+  await keys(page, "Escape j Enter");
+  await page.locator(".wf .sp").first().waitFor();
+  const trace = sent.find((r) => r.message === "failed payments.authorize")!;
+  assert.match((await page.locator(".mini a").getAttribute("href"))!, /\/default\/traces\/[0-9a-f]{32}\?span=[0-9a-f]{16}$/);
+  assert.match(await text(page, ".drawer .ft"), new RegExp(`service\\s+${trace.service}`));
+  await page.getByRole("tab", { name: "Fields" }).focus();
+  await page.keyboard.press("ArrowRight");
+  assert.match(await text(page, ".drawer .json"), /"message": "failed payments.authorize"/);
+  await page.keyboard.press("y");
+  await until("JSON on the clipboard", async () => /"trace_id"/.test(await page.evaluate(() => navigator.clipboard.readText())));
+  await page.keyboard.press("c");
+  await page.locator(".cl.here").waitFor();
+  assert.match(await text(page, ".ctxbar"), /service/);
+  const around = await page.locator(".cl").count();
+  await page.locator(".ctxbar .chip button").first().click();
+  await until("more records around", async () => (await page.locator(".cl").count()) > around);
+  await page.locator(".ctx input").fill("order committed");
+  assert.ok((await page.locator(".cl mark").count()) > 0);
+  await page.locator(".drawer").focus();
+  await keys(page, "shift+y");
+  const link = await page.evaluate(() => navigator.clipboard.readText());
+  await page.goto(link);
+  await page.locator(".drawer .dh h2").waitFor();
+  assert.equal(await text(page, ".drawer .dh h2"), trace.service);
+  await page.locator(".drawer").focus();
+  await keys(page, "Escape e");
+  await page.locator(".g-detail .ft").waitFor();
+  await keys(page, "e w");
+  assert.equal(await page.locator(".g-detail").count(), 0);
+  assert.equal(param(page, "wrap"), "1");
+});
+
+test("fields: values are ticked, left out and counted; numbers have a spread; what is pinned stays", async () => {
+  const page = await open();
+  await page.locator(".tops input").first().waitFor();
+  const warn = page.getByRole("checkbox", { name: "warn", exact: true }), error = page.getByRole("checkbox", { name: "error", exact: true });
+  await warn.check();
+  await until("the filter", () => param(page, "f") === "level:is:warn");
+  await error.check();
+  await until("both", () => param(page, "f") === "level:is:warn,error");
+  await done(page);
+  await until("only those", async () => (await page.locator(".rbody .lv").allInnerTexts()).every((l) => /WRN|ERR/.test(l)));
+  assert.ok(await page.getByRole("checkbox", { name: "info", exact: true }).isVisible(), "the other values are still offered");
+  await page.keyboard.press("f");
+  await page.keyboard.type("duration");
+  await page.locator(".fld", { hasText: "duration_ms" }).first().waitFor();
+  await keys(page, "ArrowDown ArrowDown Enter");
+  await page.locator(".spread").waitFor();
+  assert.match(await text(page, ".quant"), /min\s+\d+.*p95/s);
+  await page.getByLabel("duration_ms at least").fill("250");
+  await page.keyboard.press("Enter");
+  await until("the bound", () => new URL(page.url()).searchParams.getAll("f").includes("duration_ms:gte:250"));
+  await page.locator(".chips .edit", { hasText: "duration_ms" }).click();
+  await page.locator(".filterform textarea").fill("280");
+  await page.getByRole("button", { name: "Change", exact: true }).click();
+  await until("the changed bound", () => new URL(page.url()).searchParams.getAll("f").includes("duration_ms:gte:280"));
+  await t.audit(page, "logs with filters");
+});
+
+test("SQL: a search becomes its statement and comes back; an edited one is not lost unasked; any statement's rows are shown", async () => {
+  const page = await open("stream=app&from=now-30m&q=level:error&f=region:is:eu-west-1");
+  const count = await text(page, ".hg-n");
+  await page.getByRole("button", { name: "SQL", exact: true }).click();
+  await page.locator(".cm-content, .ed-in").first().waitFor();
+  await until("the statement", () => /FROM logs."app"\nWHERE .*level.*region/s.test(param(page, "q") ?? ""));
+  await done(page);
+  assert.equal(await text(page, ".hg-n"), count);
+  await page.getByRole("button", { name: "Search", exact: true }).click();
+  await until("the search", () => param(page, "q") === "level:error" && param(page, "f") === "region:is:eu-west-1");
+  await page.goto(t.node.path("logs") + `?mode=sql&from=now-30m&q=${encodeURIComponent('SELECT service, count(*) AS n FROM app GROUP BY service ORDER BY n DESC')}`);
+  await rows(page).first().waitFor();
+  assert.deepEqual(await page.locator(".rbody .g-hc").allInnerTexts(), ["Service", "n"]);
+  assert.equal(await rows(page).count(), seed.services.length);
+  await page.getByRole("button", { name: "Search", exact: true }).click();
+  await page.getByRole("dialog", { name: "Leave the statement?" }).waitFor();
+  await page.getByRole("button", { name: "Cancel" }).click();
+  assert.equal(param(page, "mode"), "sql");
+});
+
+test("a mistake is shown where it is, with what mends it, and what was typed stays", async () => {
+  const page = await open("stream=app&from=now-30m", { allow: [/status of 400/] });
+  await page.keyboard.press("/");
+  await page.keyboard.type("level:error and (timeout");
+  await page.keyboard.press("Control+Enter");
+  await page.locator(".ed-message:not([hidden])").waitFor();
+  assert.match(await text(page, ".ed-message"), /parenthesis.*add \)/);
+  assert.equal(await page.locator(".ed-wrong").first().textContent(), "(");
+  assert.equal(await page.locator(".ed-in").inputValue(), "level:error and (timeout");
+  await t.audit(page, "logs with a mistake");
+});
+
+test("views, history and links bring back what was shown", async () => {
+  const page = await open("stream=app&from=now-30m&q=timeout&f=level:is:error");
+  await page.getByRole("button", { name: "Saved views" }).click();
+  await page.locator("#view-name").fill("Timeouts");
+  await page.keyboard.press("Enter");
+  await page.locator(".viewlist .open").waitFor();
+  await t.audit(page, "saved views");
+  await page.keyboard.press("Escape");
+  await page.goto(t.node.path("logs") + "?stream=shop&from=2026-01-01T00:00:00Z");
+  await done(page);
+  await page.getByRole("button", { name: "Saved views" }).click();
+  await page.locator(".viewlist .open", { hasText: "Timeouts" }).click();
+  await until("the view", () => param(page, "q") === "timeout" && param(page, "f") === "level:is:error" && param(page, "stream") === "app");
+  await done(page);
+  await page.getByRole("button", { name: "Saved views" }).click();
+  await page.getByRole("button", { name: "Delete Timeouts" }).click();
+  await page.getByRole("button", { name: "Delete", exact: true }).click();
+  await page.getByText("No view is saved yet").waitFor();
+  await page.getByRole("button", { name: "Undo" }).click();
+  await page.getByText("View restored").waitFor();
+  await page.keyboard.press("Escape");
+  await search(page, "stats");
+  await page.getByRole("button", { name: "History" }).click();
+  await page.locator(".histlist button", { hasText: "timeout" }).first().click();
+  await until("the query of before", () => param(page, "q") === "timeout");
+  assert.match(await text(page, ".cost"), /Done/, "opening the history runs nothing");
+  await search(page, "payment");
+  await page.getByRole("button", { name: "Share" }).click();
+  await until("the link", async () => /from=\d{4}/.test(await page.getByLabel("Link").inputValue()));
+  await page.getByRole("button", { name: "Copy link" }).click();
+  const link = await page.evaluate(() => navigator.clipboard.readText()), n = await text(page, ".hg-n");
+  await page.goto(link);
+  await done(page);
+  await until("the same count", async () => (await text(page, ".hg-n")) === n);
+});
+
+test("following: newest on top, scrolling away pauses and counts, L goes back to the newest", async () => {
+  const page = await open("stream=app&from=now-15m");
+  await page.keyboard.press("l");
+  await page.locator(".livebar .ok").waitFor();
+  let n = 0;
+  const send = async (count: number) => { await t.node.call("POST", "/intake/json/app", Array.from({ length: count }, () => ({ level: "info", service: "live", message: `live ${++n}` }))); };
+  await until("new records on top", async () => { await send(5); await page.waitForTimeout(200); return /live \d/.test(await rows(page).first().innerText()) || (await page.locator(".rbody .g-row", { hasText: "live " }).count()) > 0; });
+  await page.locator(".rbody .g-scroll").hover();
+  await page.mouse.wheel(0, 200);
+  await until("the pause", async () => /Paused/.test(await text(page, ".livebar")));
+  const seen = () => page.evaluate(() => { const g = document.querySelector(".rbody .g-scroll")!.getBoundingClientRect(); return [...document.querySelectorAll(".rbody .g-row")].filter((r) => r.getBoundingClientRect().top > g.top + 26).map((r) => [r.textContent, Math.round(r.getBoundingClientRect().top)] as const).sort((a, b) => a[1] - b[1])[0]; });
+  const before = await seen();
+  await send(20);
+  await until("the count", async () => /\d+ new record/.test(await text(page, ".livebar")));
+  assert.deepEqual(await seen(), before, "nothing moves under the reader");
+  await page.keyboard.press("l");
+  await until("live again", async () => /Live/.test(await text(page, ".livebar")) && (await rows(page).filter({ hasText: `live ${n}` }).count()) === 1);
+  await page.keyboard.press("Escape");
+  await page.locator(".livebar").waitFor({ state: "hidden" });
+});
+
+test("exports in each format have the rows; a cell cannot become a formula", async () => {
+  const page = await open("stream=app&from=now-30m&q=level:fatal");
+  const fatal = sent.filter((r) => r.level === "fatal").length;
+  const get = async (format: string, all: boolean) => {
+    await page.getByRole("button", { name: "Export" }).click();
+    if (all) await page.getByRole("radio", { name: /All matching/ }).check();
+    await page.getByRole("radio", { name: format, exact: true }).check();
+    const [file] = await Promise.all([page.waitForEvent("download"), page.locator("dialog .primary").click()]);
+    await page.locator("dialog").waitFor({ state: "detached" });
+    return readFileSync(await file.path());
+  };
+  assert.equal((await get("CSV", false)).toString().trim().split("\r\n").length, fatal + 1);
+  assert.equal((await get("JSON Lines", true)).toString().trim().split("\n").filter((l) => /"fatal"/.test(l)).length, fatal);
+  assert.equal((await get("Parquet", true)).subarray(0, 4).toString(), "PAR1");
+  assert.ok((await get("Arrow", true)).length > 100);
+});
+
+test("a chart is put together without SQL, and becomes a panel", async () => {
+  const page = await open();
+  await page.getByRole("tab", { name: "Chart" }).click();
+  await page.locator("ms-chart canvas").waitFor();
+  await page.getByLabel("by", { exact: true }).selectOption("service");
+  await until("a series for each service", async () => { const all = await text(page, "ms-chart"); return seed.services.every((s) => all.includes(s)); });
+  await t.audit(page, "logs, chart");
+  await page.getByLabel("Show", { exact: true }).selectOption("p95");
+  await page.getByLabel("of", { exact: true }).selectOption("duration_ms");
+  await page.getByLabel("as", { exact: true }).selectOption("table");
+  await page.locator(".chartout td").first().waitFor();
+  assert.equal(await page.locator(".chartout tbody tr").count(), seed.services.length);
+  await page.getByRole("button", { name: "Add to dashboard" }).click();
+  await page.locator("#panel-title").fill("Slowest");
+  await page.getByRole("button", { name: "Add", exact: true }).click();
+  await page.getByText("Panel added").waitFor();
+  const { dashboards } = await t.node.json<{ dashboards: { name: string }[] }>("GET", "/dashboards");
+  const mine = await page.evaluate(async () => (await (await fetch("/api/v1/dashboards")).json()).dashboards.map((d: { name: string }) => d.name));
+  assert.ok([...mine, ...dashboards.map((d) => d.name)].includes("Slowest"));
+});
+
+test("texts that try to be something else stay texts, everywhere", async () => {
+  const page = await open("stream=hostile&from=now-30m");
+  await keys(page, "j Enter");
+  for (let i = 0; i < 22; i++) {
+    await page.keyboard.press("ArrowDown");
+    if (i % 4 === 0) { await page.getByRole("tab", { name: "JSON" }).click(); await page.getByRole("tab", { name: "Fields" }).click(); }
+  }
+  await page.keyboard.press("-");
+  await keys(page, "Escape e w c");
+  await page.locator(".cl").first().waitFor();
+  await page.goto(t.node.path("logs") + `?stream=hostile&from=now-30m&q=${encodeURIComponent('"<img src=x onerror=window.__hit=1>"')}&f=${encodeURIComponent(encodeURIComponent("<b>:") + ":not:" + encodeURIComponent("'\"><script>window.__hit=1</script>"))}`);
+  await page.locator(".chips .chip").waitFor();
+  await page.waitForTimeout(500);
+  await page.goto(t.node.path("logs") + "?stream=hostile&from=now-30m");
+  await rows(page).first().waitFor();
+  await t.audit(page, "logs, hostile");
+});
+
+test("colours of terminals and JSON in messages are laid out; addresses can be followed", async () => {
+  const page = await open("stream=coloured&from=now-30m");
+  assert.equal(await page.locator(".rbody .ansi-1").first().innerText(), "red");
+  await page.locator(".rbody .g-row", { hasText: "red" }).click();
+  assert.equal(await page.locator(".drawer .ext").getAttribute("href"), "https://example.com/run/1");
+  assert.equal(await page.locator(".drawer .ext").getAttribute("rel"), "noopener noreferrer");
+  await page.locator(".rbody .g-row", { hasText: "user" }).click();
+  await until("the laid out message", async () => /"user": \{\n/.test(await text(page, ".msgbox .mono")));
+});
