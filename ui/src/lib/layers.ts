@@ -11,7 +11,7 @@ export function dialog(title: string, content: (close: (value?: unknown) => void
     const close = (v?: unknown) => { value = v; d.close(); };
     d.append(h("div", { class: "body" }, h("h2", { id: "dlg-h" }, title), content(close)));
     d.addEventListener("click", (e) => { if (e.target === d) close(); });
-    d.addEventListener("close", () => { d.remove(); back?.focus(); done(value); });
+    d.addEventListener("close", () => { const box = d.querySelector(".toasts"); if (box) document.body.append(box); d.remove(); back?.focus(); done(value); });
     document.body.append(d);
     d.showModal();
     d.querySelector<HTMLElement>("[autofocus]")?.focus();
@@ -83,7 +83,9 @@ export function place(el: HTMLElement, anchor: Element) {
 /** A short message in the corner; errors stay until they are closed. */
 export function toast(text: string, o: { error?: boolean; action?: { text: string; on: () => void } } = {}) {
   let box = document.querySelector<HTMLElement>(".toasts");
-  if (!box) document.body.append((box = h("div", { class: "toasts" })));
+  box ??= h("div", { class: "toasts", role: "region", "aria-label": "Messages" });
+  const host = [...document.querySelectorAll("dialog[open]")].at(-1) ?? document.body; // what is outside a dialog cannot be reached
+  if (box.parentElement !== host) host.append(box);
   const end = () => t.remove();
   const t = h("div", { class: `toast ${o.error ? "error" : ""}`.trim(), role: o.error ? "alert" : null }, icon(o.error ? "circle-alert" : "circle-check", "s"), h("span", null, text),
     o.action && button({ text: o.action.text, cls: "sm", on: () => { end(); o.action!.on(); } }), button({ icon: "x", label: "Close the message", cls: "ghost icon sm", on: end }));

@@ -1,11 +1,12 @@
 // Filters: conditions on one field each, shown as chips, kept in the address as field:op:value and put into queries as SQL.
 
-export type Op = "is" | "not" | "gte" | "gt" | "lte" | "lt" | "has" | "hasnot";
+export type Op = "is" | "not" | "gte" | "gt" | "lte" | "lt" | "has" | "hasnot" | "match" | "nomatch";
 export interface Filter { field: string; op: Op; values: string[] }
 
 export const ops: Record<Op, { sign: string; text: string }> = {
   is: { sign: "=", text: "is" }, not: { sign: "≠", text: "is not" }, gte: { sign: "≥", text: "is at least" }, gt: { sign: ">", text: "is more than" },
   lte: { sign: "≤", text: "is at most" }, lt: { sign: "<", text: "is less than" }, has: { sign: "exists", text: "is set" }, hasnot: { sign: "is not set", text: "is not set" },
+  match: { sign: "~", text: "matches the expression" }, nomatch: { sign: "!~", text: "does not match the expression" },
 };
 
 const enc = (t: string) => encodeURIComponent(t).replace(/[!'()*]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`);
@@ -45,6 +46,8 @@ export function toSQL(f: Filter, type?: string): string {
     case "hasnot": return `${n} IS NULL`;
     case "is": return vs.length === 1 ? `${n} = ${vs[0]}` : `${n} IN (${vs.join(", ")})`;
     case "not": return vs.length === 1 ? `(${n} IS NULL OR ${n} <> ${vs[0]})` : `(${n} IS NULL OR ${n} NOT IN (${vs.join(", ")}))`;
+    case "match": return `re_match(${n}, ${text(f.values[0]!)})`;
+    case "nomatch": return `(${n} IS NULL OR NOT re_match(${n}, ${text(f.values[0]!)}))`;
     default: return `${n} ${{ gte: ">=", gt: ">", lte: "<=", lt: "<" }[f.op]} ${vs[0]}`;
   }
 }

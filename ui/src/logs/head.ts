@@ -62,7 +62,7 @@ export class Head {
     const at = document.activeElement, had = this.chips.contains(at);
     this.chips.replaceChildren(...list.map((f, i) => {
       const text = f.values.map((v) => shown(v, 60)).join(" or ") || "";
-      const chip = h("span", { class: `chip${/^(not|hasnot)$/.test(f.op) ? " not" : ""}`, "data-f": encodeFilter(f) },
+      const chip = h("span", { class: `chip${/^(not|hasnot|nomatch)$/.test(f.op) ? " not" : ""}`, "data-f": encodeFilter(f) },
         h("button", { type: "button", class: "edit", "aria-label": `Change the filter ${describe(f)}`, onclick: () => this.acts.editFilter(i, chip) }, h("span", { class: "f" }, shown(f.field, 60)), h("span", { class: "o" }, ops[f.op].sign), text && h("span", { class: "v" }, text)),
         h("button", { type: "button", class: "rm", "aria-label": `Remove the filter ${describe(f)}`, onclick: () => this.acts.removeFilter(i) }, icon("x", "xs")));
       return chip;

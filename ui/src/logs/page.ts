@@ -25,6 +25,7 @@ import { Tail } from "./tail.ts";
 
 export class LogsPage extends Runner implements DrawerPage, FieldsPage {
   state: State;
+  compare = false; // patterns are compared with those of the range before
   readonly widths: Record<string, number> = {};
   readonly head: Head;
   readonly results: Results;
@@ -76,7 +77,7 @@ export class LogsPage extends Runner implements DrawerPage, FieldsPage {
     on("ms:change", (d, e) => { if (e.target === this.head.stream) this.setStream(d.value); else if (e.target === this.editor) this.onType(); });
     on("ms:range", (d) => this.setRange("from" in d ? d : fromSpan(d)));
     on("ms:zoomout", () => this.head.time.zoomOut());
-    on("ms:compare", (d) => { this.state.view = "patterns"; this.setRange(fromSpan(d)); });
+    on("ms:compare", (d) => { this.state.view = "patterns"; this.compare = true; this.setRange(fromSpan(d)); });
     on("ms:tz", (d) => { this.state.tz = d.tz ?? d; useZone(this.state.tz); this.writeURL("push"); this.redraw(); });
     on("ms:refresh", (d) => { if (d.now) void this.run("none", { refresh: true }); else { this.state.refresh = d.every ?? ""; this.writeURL("replace"); } });
     on("ms:select", (d) => { if (this.drawer.isOpen) this.drawer.open(d.row); });

@@ -19,7 +19,7 @@ import type { View } from "./state.ts";
 
 interface Buckets { interval: string; buckets: string[]; series: { value: unknown; total: number; counts: number[] }[]; total: number; partial: boolean }
 
-const views: [View, string][] = [["events", "Events"], ["chart", "Chart"]];
+const views: [View, string][] = [["events", "Events"], ["patterns", "Patterns"], ["chart", "Chart"]];
 const nice = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 15e3, 3e4, 6e4, 12e4, 3e5, 6e5, 9e5, 18e5, 36e5, 72e5, 108e5, 216e5, 432e5, 864e5, 1728e5, 6048e5, 2592e6, 7776e6, 31536e6];
 /** The least round width, in ms, that makes at most 120 buckets of a span. */
 export const bucketWidth = (span: number) => nice.find((w) => span / w <= 118) ?? span / 118;
@@ -77,7 +77,7 @@ export class Results {
     this.other.hidden = view === "events";
     if (view === "events") { this.other.replaceChildren(); this.grid.refresh(); return; }
     const signal = this.page.viewSignal();
-    const load = import("./chart.ts").then((m) => m.chart(this.other, this.page, signal));
+    const load = view === "patterns" ? import("./patterns.ts").then((m) => m.patterns(this.other, this.page, signal)) : import("./chart.ts").then((m) => m.chart(this.other, this.page, signal));
     load.catch((e) => { const err = explain(e); if (err.code !== "aborted") this.other.replaceChildren(failure(err, () => this.show(view))); });
   }
 
