@@ -196,7 +196,7 @@ export abstract class Runner {
     this.done = undefined;
     this.results.begin();
     const started = performance.now(), bar = this.head.progress, at = (ms: number, f: () => void) => this.timers.push(window.setTimeout(f, ms));
-    at(150, () => { bar.classList.add("run"); bar.style.setProperty("--p", "6%"); this.results.dim(true); });
+    at(150, () => { bar.classList.add("run"); bar.style.setProperty("--p", "6%"); this.results.dim(!this.current?.rows); });
     at(1000, () => { this.head.setRunning(true); this.timers.push(window.setInterval(() => this.showProgress(performance.now() - started), 250)); });
   }
 
