@@ -144,9 +144,9 @@ test("the drawer: fields, JSON, what happened around it, the trace, links; and i
   assert.equal(await text(page, ".drawer .dh h2"), trace.service);
   await page.locator(".drawer").focus();
   await keys(page, "Escape e");
-  await page.locator(".g-detail .ft").waitFor();
+  await page.locator(".rbody .g-detail .ft").waitFor();
   await keys(page, "e w");
-  assert.equal(await page.locator(".g-detail").count(), 0);
+  assert.equal(await page.locator(".rbody .g-detail").count(), 0);
   assert.equal(param(page, "wrap"), "1");
 });
 
@@ -250,7 +250,7 @@ test("following: newest on top, scrolling away pauses and counts, L goes back to
   await page.keyboard.press("l");
   await page.locator(".livebar .ok").waitFor();
   let n = 0;
-  const send = async (count: number) => { await t.node.call("POST", "/intake/json/app", Array.from({ length: count }, () => ({ level: "info", service: "live", message: `live ${++n}` }))); };
+  const send = async (count: number) => { await t.node.call("POST", "/intake/json/app", Array.from({ length: count }, () => ({ level: "info", service: "notifier", message: `live ${++n}` }))); };
   await until("new records on top", async () => { await send(5); await page.waitForTimeout(200); return /live \d/.test(await rows(page).first().innerText()) || (await page.locator(".rbody .g-row", { hasText: "live " }).count()) > 0; });
   await page.locator(".rbody .g-scroll").hover();
   await page.mouse.wheel(0, 200);
