@@ -34,7 +34,7 @@ export async function compare(box: HTMLElement, sel: Search, b: Box, period: { s
 function attribute(a: Differences["attributes"][number], filter: (q: string) => void) {
   return h("section", { class: "cmp" }, h("h3", { class: "mono ell", title: visible(a.name) }, visible(a.name)), h("ul", null, a.values.slice(0, 5).map((v) => {
     const name = v.value !== null ? visible(v.value).slice(0, 200) : v.min !== undefined ? `${short(v.min)} to ${short(v.max!)}` : "not set";
-    const q = v.value !== null ? `${field(a.name)}:${quoted(v.value)}` : v.min !== undefined ? `${field(a.name)}:[${v.min} to ${v.max}]` : `-_exists:${field(a.name)}`;
+    const q = v.value !== null ? `${field(a.name)}=${quoted(v.value)}` : v.min !== undefined ? `${field(a.name)}:[${v.min} to ${v.max}]` : `-_exists:${field(a.name)}`;
     return h("li", null, h("span", { class: "ell mono", title: name }, name || "empty"), bars(v.selection, v.baseline), h("span", { class: "num muted" }, `${percent(v.selection)} / ${percent(v.baseline)}`),
       button({ icon: "circle-plus", label: `Only ${a.name} ${name}`, cls: "ghost icon sm", on: () => filter(q) }), button({ icon: "circle-minus", label: `Without ${a.name} ${name}`, cls: "ghost icon sm", on: () => filter(v.value === null && v.min === undefined ? `_exists:${field(a.name)}` : `-${q}`) }));
   })));

@@ -65,7 +65,7 @@ export class Heatmap {
     this.plot.parentElement!.hidden = this.asTable;
     this.table.hidden = !this.asTable;
     if (this.asTable) return this.drawTable();
-    const most = Math.max(1, ...d.cells.map((c) => c.n)), w = Math.max(1, this.cellW - 0.6), hh = Math.max(1, this.cellH - 0.6);
+    const most = Math.max(8, ...d.cells.map((c) => c.n)), w = Math.max(1, this.cellW - 0.6), hh = Math.max(1, this.cellH - 0.6);
     const step = (n: number) => 1 + Math.min(5, Math.floor((Math.log(n + 1) / Math.log(most + 1)) * 5.99));
     const cells = d.cells.filter((c) => c.x >= 0 && c.x < d.columns).flatMap((c) => {
       const x = this.x(c.x), y = this.y(c.y + 1), bad = c.errors ? Math.max(2, hh * (c.errors / c.n)) : 0;

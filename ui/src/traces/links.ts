@@ -6,7 +6,7 @@ export const literal = (text: string) => `'${text.replaceAll("'", "''")}'`;
 export const identifier = (name: string) => `"${name.replaceAll('"', '""')}"`;
 
 /** A value in the search language. */
-export const quoted = (text: string) => (/^[\p{L}\p{N}_.\/@-]+$/u.test(text) && !/^(and|or|not|to)$/i.test(text) ? text : `"${text.replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"`);
+export const quoted = (text: string) => (/^[\p{L}\p{N}_.@$-][\p{L}\p{N}_.\/@$-]*$/u.test(text) && !/^(and|or|not|to)$/i.test(text) ? text : `"${text.replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"`);
 
 export type Period = [from: number | string, to: number | string] | undefined; // ms, or texts of a range
 

@@ -65,7 +65,7 @@ export class TracesPage {
 
   private setUpControls() {
     this.editor.label = "Attributes or trace id";
-    this.editor.placeholder = "Attributes, such as http.status:500 or db.system:postgresql, or a trace id";
+    this.editor.placeholder = "http.status:500, or a trace id";
     this.editor.complete = (text, cursor) => complete(this.s, text, cursor);
     this.editor.addEventListener("ms:run", () => this.submit());
     for (const [sel, label, icon] of [[this.stream, "Stream", "layers"], [this.service, "Service", "boxes"], [this.operation, "Operation", "route"]] as const) {
@@ -98,9 +98,9 @@ export class TracesPage {
   private setUpGrid() {
     const text = (cell: HTMLElement, v: string, cls = "") => { cell.textContent = v; if (cls) cell.classList.add(cls); };
     const columns: Column<Summary>[] = [
-      { key: "start", label: "Started", width: 172, sort: true, fixed: true, render: (t, c) => text(c, formatTime(t.start, { ms: true })) },
-      { key: "root", label: "Root operation", min: 200, fixed: true, render: (t, c) => c.append(h("a", { class: "tq-root", href: traceOf(t.trace_id), tabindex: "-1" }, h("b", null, called(t.root_service)), " ", h("span", null, visible(t.root)))) },
-      { key: "duration", label: "Duration", width: 190, sort: true, fixed: true, render: (t, c) => { const bar = h("i"); bar.style.setProperty("--w", `${this.share(t.duration_ns)}%`); c.append(h("span", { class: `tq-bar${t.errors ? " bad" : ""}` }, bar), h("span", { class: "num" }, duration(t.duration_ns))); c.classList.add("tq-d"); } },
+      { key: "start", label: "Started", width: 172, sort: true, fixed: true, wide: true, render: (t, c) => text(c, formatTime(t.start, { ms: true })) },
+      { key: "root", label: "Root operation", min: 200, fixed: true, render: (t, c) => c.append(h("a", { class: "tq-root", href: traceOf(t.trace_id), tabindex: "-1" }, h("b", null, called(t.root_service)), " ", h("span", null, visible(t.root))), h("span", { class: "tq-when muted num" }, `${formatTime(t.start)}, ${plural(t.spans, "span")}${t.errors ? `, ${plural(t.errors, "error")}` : ""}`)) },
+      { key: "duration", label: "Duration", width: 168, sort: true, fixed: true, render: (t, c) => { const bar = h("i"); bar.style.setProperty("--w", `${this.share(t.duration_ns)}%`); c.append(h("span", { class: `tq-bar${t.errors ? " bad" : ""}` }, bar), h("span", { class: "num" }, duration(t.duration_ns))); c.classList.add("tq-d"); } },
       { key: "spans", label: "Spans", width: 66, sort: true, fixed: true, wide: true, cls: "r num", render: (t, c) => text(c, count(t.spans)) },
       { key: "errors", label: "Errors", width: 70, sort: true, fixed: true, wide: true, cls: "r num", render: (t, c) => text(c, t.errors ? count(t.errors) : "", t.errors ? "tq-err" : "") },
       { key: "services", label: "Services", width: 240, fixed: true, wide: true, render: (t, c) => text(c, (t.services ?? []).map((x) => called(x)).join(", "), "muted") },
@@ -215,7 +215,7 @@ export class TracesPage {
       if (err.code === "aborted") return;
       this.cost.replaceChildren();
       if (isQuery(err) && this.s.q) {
-        this.editor.mark({ from: (err.position ?? 1) - 1, message: [err.message, err.hint].filter(Boolean).join("; ") });
+        this.editor.mark({ from: [...s.q].slice(0, (err.position ?? 1) - 1).join("").length, message: [err.message, err.hint].filter(Boolean).join("; ") });
         this.results.replaceChildren(empty({ title: "The search cannot be read", icon: "circle-alert", text: err.message }));
       } else this.results.replaceChildren(failure(err, () => void this.load()));
       this.foot.replaceChildren();

@@ -205,8 +205,9 @@ export class Waterfall {
     bar.style.setProperty("--sp", `var(${colour})`);
     bar.style.left = `${left}%`;
     bar.style.width = `${right - left}%`;
-    if (right < 82) text.style.left = `calc(${Math.max(0, right)}% + 8px)`;
-    else if (left > 18) text.style.right = `calc(${100 - left}% + 6px)`;
+    const room = 5600 / Math.max(60, this.axis.clientWidth); // of a duration, in percent
+    if (right < 100 - room) text.style.left = `calc(${Math.max(0, right)}% + 8px)`;
+    else if (left > room) text.style.right = `calc(${100 - left}% + 6px)`;
     else { text.style.left = `calc(${Math.max(0, left)}% + 6px)`; text.classList.add("in"); }
     const parts = row.group ? undefined : this.t.critical.get(row.span);
     const path = parts && !this.t.corrected && criticalPath(parts, w0, w1);
