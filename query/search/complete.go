@@ -153,24 +153,26 @@ type Proposal struct {
 // Names proposes fields and keywords for a place, at most limit: the fields that begin with what is typed, by name, then those that have it inside.
 func Names(place Place, list []millstream.Field, limit int) []Proposal {
 	typed := strings.ToLower(strings.TrimPrefix(place.Prefix, `"`))
-	var begin, inside []Proposal
-	for _, f := range newFields(list).list {
-		low := strings.ToLower(f.Name)
-		p := Proposal{Label: f.Name, Kind: "field", Type: f.Type, Apply: quotedName(f.Name) + ":"}
-		switch at := strings.Index(low, typed); {
-		case strings.IndexByte(f.Name, 0) >= 0 || at < 0:
+	var begin, inside []millstream.Field
+	for _, f := range withTime(list) {
+		switch at := strings.Index(strings.ToLower(f.Name), typed); {
+		case at < 0 || strings.IndexByte(f.Name, 0) >= 0: // a NUL cannot be written in a search
 		case at == 0:
-			begin = append(begin, p)
+			begin = append(begin, f)
 		default:
-			inside = append(inside, p)
+			inside = append(inside, f)
 		}
 	}
-	byName := func(a, b Proposal) int { return strings.Compare(a.Label, b.Label) }
+	byName := func(a, b millstream.Field) int { return strings.Compare(a.Name, b.Name) }
 	slices.SortFunc(begin, byName)
 	slices.SortFunc(inside, byName)
-	out := append(begin, inside...)
 	extra := words(place, typed)
-	return append(out[:min(len(out), limit-len(extra)):min(len(out), limit-len(extra))], extra...)
+	found := append(begin, inside...)
+	out := make([]Proposal, 0, limit)
+	for _, f := range found[:min(len(found), limit-len(extra))] {
+		out = append(out, Proposal{Label: f.Name, Kind: "field", Type: f.Type, Apply: quotedName(f.Name) + ":"})
+	}
+	return append(out, extra...)
 }
 
 // words are the keywords that may stand at a place.

@@ -36,34 +36,54 @@ func IsProse(name string) bool {
 type fields struct {
 	list   []millstream.Field
 	exact  map[string]int
-	folded map[string][]int
+	folded map[string][2]int // the first two of a name in lower case; made when a name is not found as it is. -1: no second one
 	hints  int
 }
 
 func newFields(list []millstream.Field) *fields {
-	f := &fields{list: append([]millstream.Field{{Name: millstream.TimestampField, Type: millstream.Timestamp}}, list...)}
-	f.exact, f.folded = make(map[string]int, len(f.list)), map[string][]int{}
+	f := &fields{list: withTime(list)}
+	f.exact = make(map[string]int, len(f.list))
 	for i := len(f.list) - 1; i >= 0; i-- { // the first, which is _timestamp itself, wins
 		f.exact[f.list[i].Name] = i
-	}
-	for i := range f.list {
-		if low := strings.ToLower(f.list[i].Name); low != f.list[i].Name || f.exact[low] == i {
-			f.folded[low] = append(f.folded[low], i)
-		}
 	}
 	return f
 }
 
+// withTime adds the field that every stream has.
+func withTime(list []millstream.Field) []millstream.Field {
+	out := make([]millstream.Field, 1, 1+len(list))
+	out[0] = millstream.Field{Name: millstream.TimestampField, Type: millstream.Timestamp}
+	return append(out, list...)
+}
+
+func (f *fields) fold() {
+	f.folded = make(map[string][2]int, len(f.exact))
+	for i := range f.list {
+		if f.exact[f.list[i].Name] != i {
+			continue
+		}
+		low := strings.ToLower(f.list[i].Name)
+		if both, ok := f.folded[low]; !ok {
+			f.folded[low] = [2]int{i, -1}
+		} else if both[1] < 0 {
+			f.folded[low] = [2]int{both[0], i}
+		}
+	}
+}
+
 // find resolves a name as SQL does here: exactly, else without case where that is unambiguous. warning says why there is none.
 func (f *fields) find(name string) (field millstream.Field, warning string) {
-	if i, ok := f.exact[name]; ok && strings.IndexByte(name, 0) < 0 {
+	if i, ok := f.exact[name]; ok {
 		return f.list[i], ""
 	}
-	switch found := f.folded[strings.ToLower(name)]; {
-	case len(found) == 1:
-		return f.list[found[0]], ""
-	case len(found) > 1:
-		return field, fmt.Sprintf("the field %q could be %q or %q: write it in its exact case", name, f.list[found[0]].Name, f.list[found[1]].Name)
+	if f.folded == nil {
+		f.fold()
+	}
+	if both, ok := f.folded[strings.ToLower(name)]; ok {
+		if both[1] < 0 {
+			return f.list[both[0]], ""
+		}
+		return field, fmt.Sprintf("the field %q could be %q or %q: write it in its exact case", name, f.list[both[0]].Name, f.list[both[1]].Name)
 	}
 	warning = fmt.Sprintf("there is no field %q", name)
 	if f.hints++; f.hints <= maxHints {
