@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -163,21 +164,20 @@ func (a *API) exportDashboard(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	w.Header().Set("Content-Disposition", `attachment; filename="`+fileName(d.Title)+`.json"`)
+	w.Header().Set("Content-Disposition", `attachment; filename="`+fileName(d.Title, "dashboard")+`.json"`)
 	return reply(w, http.StatusOK, out)
 }
 
-// fileName makes a title harmless as the name of a file.
-func fileName(title string) string {
+// fileName makes a title harmless as the name of a file, without extension; absent is the name where nothing is left of it.
+func fileName(title, absent string) string {
 	name := strings.Map(func(c rune) rune {
 		if c < 0x80 && (unicode.IsLetter(c) || unicode.IsDigit(c) || c == '-' || c == '_') {
 			return c
 		}
 		return '-'
 	}, title)
-	name = strings.Trim(name, "-")
-	if name == "" {
-		return "dashboard"
-	}
-	return name
+	return cmp.Or(strings.Trim(name[:min(len(name), maxFileName)], "-"), absent)
 }
+
+// maxFileName is the length of a file's name before its extension.
+const maxFileName = 100

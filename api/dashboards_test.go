@@ -145,14 +145,6 @@ func TestBadImports(t *testing.T) {
 }
 
 // A title can be anything; the name of the file cannot.
-func TestFileName(t *testing.T) {
-	for title, want := range map[string]string{"Shop / RED": "Shop---RED", "ü\"\r\n/../": "dashboard", "a\"; filename=\"b": "a---filename--b"} {
-		if got := fileName(title); got != want {
-			t.Errorf("%q: %q, want %q", title, got, want)
-		}
-	}
-}
-
 // The reply of an import is what the OpenAPI document says, also where there is nothing.
 func TestImportReportHasNoNulls(t *testing.T) {
 	_, r, err := grafana.Import([]byte(`{"panels":[]}`))

@@ -73,7 +73,8 @@ type runningQueriesView struct {
 
 func (a *API) queryRoutes() []route {
 	return []route{
-		{method: "POST", path: v1 + "/query", policy: readTelemetry(), handle: a.query, doc: operation{summary: "Run a statement", body: queryBody{}, reply: answerView{}}},
+		{method: "POST", path: v1 + "/query", policy: readTelemetry(), handle: a.query, doc: operation{summary: "Run a statement", body: queryBody{}, reply: answerView{},
+			query: []param{{"download", "string", "name of the file as which a browser shall keep the answer"}}}},
 		{method: "POST", path: v1 + "/query/estimate", policy: readTelemetry(), handle: a.estimate, doc: operation{summary: "What a statement would read", body: queryBody{}, reply: query.Estimate{}}},
 		{method: "GET", path: v1 + "/query/running", policy: readTelemetry(), handle: a.listRunning, doc: operation{summary: "Queries that have not ended", reply: runningQueriesView{}}},
 		{method: "DELETE", path: v1 + "/query/running/{id}", policy: readTelemetry(), handle: a.cancelQuery, doc: operation{summary: "Cancel a query"}},
@@ -179,6 +180,10 @@ func (a *API) query(w http.ResponseWriter, r *http.Request) error {
 		return millstream.Errorf(millstream.Unprocessable, "asynchronous search jobs are not part of this release: run the query directly")
 	}
 	w.Header().Set("Content-Type", format.ContentType())
+	if name := r.URL.Query().Get("download"); name != "" {
+		end := format.Extension()
+		w.Header().Set("Content-Disposition", `attachment; filename="`+fileName(strings.TrimSuffix(name, end), "millstream")+end+`"`)
+	}
 	if !format.Annotated() {
 		w.Header().Set("Trailer", partialTrailer+", "+warningTrailer)
 	}
@@ -217,6 +222,7 @@ func (a *API) brokenAnswer(w http.ResponseWriter, r *http.Request, enc query.Enc
 	if !enc.Started() {
 		w.Header().Del("Content-Type")
 		w.Header().Del("Trailer")
+		w.Header().Del("Content-Disposition")
 		return err
 	}
 	c := callOf(r)

@@ -24,11 +24,13 @@ import (
 // metricReader opens metric sources. *query.Engine fits.
 type metricReader interface {
 	OpenMetrics(ctx context.Context, req query.Request) (*query.MetricSnapshot, error)
+	FindMetrics(ctx context.Context, req query.Request, search string, limit int) ([]query.MetricName, int, *query.Answer, error)
 }
 
 // metadataReader knows what metrics are. *store.Store fits.
 type metadataReader interface {
 	Metadata(ctx context.Context, org millstream.OrgID) ([]millstream.Metadata, error)
+	MetadataOf(ctx context.Context, org millstream.OrgID, names []string) (map[string]millstream.Metadata, error)
 }
 
 func (a *API) promRoutes() []route {
@@ -55,10 +57,15 @@ func (a *API) promRoutes() []route {
 	both("/labels", "label names", func(ctx context.Context, p *promql.API, o promql.Open, _ *http.Request, v url.Values) (*promql.Response, error) {
 		return p.Labels(ctx, o, v)
 	})
+	both("/parse_query", "an expression as a tree", func(_ context.Context, p *promql.API, _ promql.Open, _ *http.Request, v url.Values) (*promql.Response, error) {
+		return p.ParseQuery(v)
+	})
 	both("/format_query", "an expression laid out", func(_ context.Context, p *promql.API, _ promql.Open, _ *http.Request, v url.Values) (*promql.Response, error) {
 		return p.FormatQuery(v)
 	})
 	return append(routes,
+		route{method: "GET", path: v1 + "/query/metrics", policy: readTelemetry(), handle: a.findMetrics, doc: operation{summary: "Find metrics by name", reply: metricsView{}, query: []param{
+			{"search", "string", "words that the name has, in any case; names and words that begin with them come first"}, {"limit", "integer", "1 to 1000, default 1000"}}}},
 		line("GET", "/label/{name}/values", "label values", a.prom(func(ctx context.Context, p *promql.API, o promql.Open, r *http.Request, v url.Values) (*promql.Response, error) {
 			name, err := pathValue(r, "name")
 			if err != nil {

@@ -35,6 +35,21 @@ func (f Format) ContentType() string {
 	return "application/json"
 }
 
+// Extension is how the names of files of the format end.
+func (f Format) Extension() string {
+	switch f {
+	case NDJSON:
+		return ".ndjson"
+	case CSV:
+		return ".csv"
+	case Arrow:
+		return ".arrows"
+	case Parquet:
+		return ".parquet"
+	}
+	return ".json"
+}
+
 // Annotated says whether the format has a place for what is said beside the rows: that they are partial, warnings, statistics.
 func (f Format) Annotated() bool { return f == JSON || f == NDJSON }
 

@@ -38,8 +38,32 @@ func (s *Store) Metadata(ctx context.Context, org millstream.OrgID) ([]millstrea
 	}
 	out := make([]millstream.Metadata, len(rows))
 	for i, r := range rows {
-		out[i] = millstream.Metadata{Name: unescape(r.Name), Type: unescape(r.Type), Unit: unescape(r.Unit), Help: unescape(r.Help)}
+		out[i] = metadataOf(r)
 	}
 	slices.SortFunc(out, func(a, b millstream.Metadata) int { return strings.Compare(a.Name, b.Name) })
 	return out, nil
+}
+
+// MetadataOf gives the descriptions of those of some metrics that have one, by name.
+func (s *Store) MetadataOf(ctx context.Context, org millstream.OrgID, names []string) (map[string]millstream.Metadata, error) {
+	escaped := make([]string, len(names))
+	for i, n := range names {
+		escaped[i] = escape(n)
+	}
+	rows, err := read(ctx, func(ctx context.Context) ([]db.MetadataOfRow, error) {
+		return s.q.MetadataOf(ctx, db.MetadataOfParams{OrgID: string(org), Names: escaped})
+	})
+	if err != nil {
+		return nil, fail(err, "read the metadata of metrics")
+	}
+	out := make(map[string]millstream.Metadata, len(rows))
+	for _, r := range rows {
+		m := metadataOf(db.MetadataRow(r))
+		out[m.Name] = m
+	}
+	return out, nil
+}
+
+func metadataOf(r db.MetadataRow) millstream.Metadata {
+	return millstream.Metadata{Name: unescape(r.Name), Type: unescape(r.Type), Unit: unescape(r.Unit), Help: unescape(r.Help)}
 }

@@ -229,6 +229,10 @@ func TestMetadata(t *testing.T) {
 	check(t, w.UpsertMetadata(ctx, w.org, nil))
 	check(t, w.UpsertMetadata(ctx, w.org, []millstream.Metadata{{Name: "b", Type: "counter", Help: "old"}, {Name: "b", Type: "gauge", Unit: "s", Help: "nul\x00"}, {Name: "a\xff", Type: "gauge"}}))
 	want := []millstream.Metadata{{Name: "a\xff", Type: "gauge"}, {Name: "b", Type: "gauge", Unit: "s", Help: "nul\x00"}}
+	some := must(w.MetadataOf(ctx, w.org, []string{"a\xff", "c"}))(t)
+	if !reflect.DeepEqual(some, map[string]millstream.Metadata{"a\xff": want[0]}) {
+		t.Errorf("of some: %v", some)
+	}
 	if got := must(w.Metadata(ctx, w.org))(t); !reflect.DeepEqual(got, want) {
 		t.Fatalf("metadata %+v, want %+v", got, want)
 	}

@@ -80,6 +80,8 @@ func endpoint(a *API, name string, open Open, v url.Values) (*Response, error) {
 		return a.Exemplars(ctx, open, v)
 	case "format_query":
 		return a.FormatQuery(v)
+	case "parse_query":
+		return a.ParseQuery(v)
 	case "metadata":
 		return a.Metadata(ctx, func(context.Context) ([]millstream.Metadata, error) {
 			return []millstream.Metadata{{Name: "up", Type: "gauge", Help: "is it"}, {Name: "c", Type: "counter", Unit: "bytes"}}, nil
@@ -122,6 +124,23 @@ func TestAnswers(t *testing.T) {
 		{"series", `match[]=c{job="a"}&match[]=special&match[]={job="a"}`, `{"status":"success","data":[{"__name__":"c","job":"a"},{"__name__":"special"}]}`},
 		{"series", "match[]=c&start=200", `{"status":"success","data":[]}`},
 		{"labels", "", `{"status":"success","data":["__name__","größe.m","job"]}`},
+		{"series", "match[]=c&limit=1", `{"status":"success","data":[{"__name__":"c","job":"a"}],"warnings":["results truncated due to limit"]}`},
+		{"labels", "limit=1", `{"status":"success","data":["__name__"],"warnings":["results truncated due to limit"]}`},
+		{"parse_query", `query=sum by(job) (rate(c{job!="a"}[5m] offset 1m)) / 2`, `{"status":"success","data":{"bool":false,"end":49,"lhs":{"end":45,"expr":{"args":[{"end":43,` +
+			`"matchers":[{"name":"job","type":"!=","value":"a"},{"name":"__name__","type":"=","value":"c"}],"name":"c","offset":60000,"range":300000,"start":18,"startOrEnd":null,"timestamp":null,"type":"matrixSelector"}],` +
+			`"end":44,"func":{"argTypes":["matrix"],"name":"rate","returnType":"vector","variadic":0},"start":13,"type":"call"},"grouping":["job"],"op":"sum","param":null,"start":0,"type":"aggregation","without":false},` +
+			`"matching":null,"op":"/","rhs":{"end":49,"start":48,"type":"numberLiteral","val":"2"},"start":0,"type":"binaryExpr"}}`},
+		{"parse_query", `query=-(a * on(x) group_left(y) b @ start())`, `{"status":"success","data":{"end":38,"expr":{"end":38,"expr":{"bool":false,"end":37,` +
+			`"lhs":{"end":3,"matchers":[{"name":"__name__","type":"=","value":"a"}],"name":"a","offset":0,"start":2,"startOrEnd":null,"timestamp":null,"type":"vectorSelector"},` +
+			`"matching":{"card":"many-to-one","fillValues":{"lhs":null,"rhs":null},"include":["y"],"labels":["x"],"on":true},"op":"*",` +
+			`"rhs":{"end":37,"matchers":[{"name":"__name__","type":"=","value":"b"}],"name":"b","offset":0,"start":26,"startOrEnd":"start","timestamp":null,"type":"vectorSelector"},` +
+			`"start":2,"type":"binaryExpr"},"start":1,"type":"parenExpr"},"op":"-","start":0,"type":"unaryExpr"}}`},
+		{"parse_query", "query=round(max_over_time(c[1h:5m] @ 10))", `{"status":"success","data":{"args":[{"args":[{"end":33,` +
+			`"expr":{"end":21,"matchers":[{"name":"__name__","type":"=","value":"c"}],"name":"c","offset":0,"start":20,"startOrEnd":null,"timestamp":null,"type":"vectorSelector"},` +
+			`"offset":0,"range":3600000,"start":20,"startOrEnd":null,"step":300000,"timestamp":10000,"type":"subquery"}],"end":34,` +
+			`"func":{"argTypes":["matrix"],"name":"max_over_time","returnType":"vector","variadic":0},"start":6,"type":"call"}],"end":35,` +
+			`"func":{"argTypes":["vector","scalar"],"name":"round","returnType":"vector","variadic":1},"start":0,"type":"call"}}`},
+		{"parse_query", `query="text"`, `{"status":"success","data":{"end":6,"start":0,"type":"stringLiteral","val":"text"}}`},
 		{"labels", "match[]=special", `{"status":"success","data":["__name__"]}`},
 		{"label/__name__", "", `{"status":"success","data":["c","h","special","täglich"]}`},
 		{"label/__name__", "limit=2", `{"status":"success","data":["c","h"],"warnings":["results truncated due to limit"]}`},
@@ -173,6 +192,7 @@ func TestErrors(t *testing.T) {
 		{"query", "query=c&time=soon", "bad_data", 400, `invalid parameter \"time\": invalid time value for 'time': cannot parse \"soon\" to a valid timestamp`},
 		{"query", "query=c&timeout=x", "bad_data", 400, `invalid parameter \"timeout\"`},
 		{"query", "query=c&limit=-1", "bad_data", 400, `limit must be non-negative`},
+		{"parse_query", "query=sum(", "bad_data", 400, `1:5: parse error`},
 		{"query", "query=c&lookback_delta=x", "bad_data", 400, `error parsing lookback delta duration`},
 		{"query", "query=c + on() c", "execution", 422, `found duplicate series`},
 		{"query", "query=label_replace(c, \"x\", \"y\", \"job\", \"(\")", "execution", 422, `invalid regular expression`},

@@ -152,6 +152,12 @@ func (e *encoder) data(d any) {
 		e.exemplars(d)
 	case metadataData:
 		e.metadata(d)
+	case node:
+		b, err := json.Marshal(d)
+		if err != nil && e.err == nil {
+			e.err = err
+		}
+		e.b = append(e.b, b...)
 	}
 }
 

@@ -30,6 +30,17 @@ func (h *Head) Select(_ context.Context, q Query) ([]Series, error) {
 	return out, nil
 }
 
+// Names implements Source.
+func (h *Head) Names() ([]NameCount, error) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	out := make([]NameCount, 0, len(h.families))
+	for name, fam := range h.families {
+		out = append(out, NameCount{name, len(fam.series)})
+	}
+	return out, nil
+}
+
 // match calls f for the series that match, under the read lock.
 func (h *Head) match(q Query, f func(*headSeries)) {
 	m := compile(q)

@@ -362,6 +362,19 @@ func (r *Reader) load(ctx context.Context, refs []rowRef) error {
 	return nil
 }
 
+// Names implements Source.
+func (r *Reader) Names() ([]NameCount, error) {
+	entries, err := r.names.get(r.readNames)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]NameCount, len(entries))
+	for i := range entries {
+		out[i] = NameCount{entries[i].name, entries[i].series}
+	}
+	return out, nil
+}
+
 // LabelNames implements Source.
 func (r *Reader) LabelNames(ctx context.Context, q Query) ([]string, error) {
 	if len(q.Matchers) > 0 {

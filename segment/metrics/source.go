@@ -26,8 +26,16 @@ type Source interface {
 	LabelNames(ctx context.Context, q Query) ([]string, error)
 	// LabelValues are the values of a label of the series that match, sorted; same exception.
 	LabelValues(ctx context.Context, label string, q Query) ([]string, error)
+	// Names are the metric names with the number of the series of each, in no order.
+	Names() ([]NameCount, error)
 	// Exemplars are those of the series that match, by series and then time.
 	Exemplars(ctx context.Context, q Query) ([]SeriesExemplars, error)
+}
+
+// NameCount is a metric name and the number of its series.
+type NameCount struct {
+	Name   string
+	Series int
 }
 
 // Query says which series to read, and for which time.

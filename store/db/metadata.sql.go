@@ -45,6 +45,47 @@ func (q *Queries) Metadata(ctx context.Context, orgID string) ([]MetadataRow, er
 	return items, nil
 }
 
+const metadataOf = `-- name: MetadataOf :many
+SELECT name, type, unit, help FROM metric_metadata WHERE org_id = $1 AND name = ANY($2::text[]) ORDER BY name
+`
+
+type MetadataOfParams struct {
+	OrgID string
+	Names []string
+}
+
+type MetadataOfRow struct {
+	Name string
+	Type string
+	Unit string
+	Help string
+}
+
+func (q *Queries) MetadataOf(ctx context.Context, arg MetadataOfParams) ([]MetadataOfRow, error) {
+	rows, err := q.db.Query(ctx, metadataOf, arg.OrgID, arg.Names)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []MetadataOfRow
+	for rows.Next() {
+		var i MetadataOfRow
+		if err := rows.Scan(
+			&i.Name,
+			&i.Type,
+			&i.Unit,
+			&i.Help,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const upsertMetadata = `-- name: UpsertMetadata :exec
 INSERT INTO metric_metadata AS m (org_id, name, type, unit, help)
 SELECT $1::uuid, unnest($2::text[]), unnest($3::text[]), unnest($4::text[]), unnest($5::text[])

@@ -4,5 +4,8 @@ SELECT @org_id::uuid, unnest(@names::text[]), unnest(@types::text[]), unnest(@un
 ON CONFLICT (org_id, name) DO UPDATE SET type = excluded.type, unit = excluded.unit, help = excluded.help
 WHERE (m.type, m.unit, m.help) IS DISTINCT FROM (excluded.type, excluded.unit, excluded.help);
 
+-- name: MetadataOf :many
+SELECT name, type, unit, help FROM metric_metadata WHERE org_id = @org_id AND name = ANY(@names::text[]) ORDER BY name;
+
 -- name: Metadata :many
 SELECT name, type, unit, help FROM metric_metadata WHERE org_id = @org_id ORDER BY name;
