@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/store/db"
@@ -79,16 +80,24 @@ func Match(name, text string) int {
 	return NoMatch
 }
 
-// inOrder says whether a name has the characters of a text in their order.
+// inOrder says whether a name has the characters of a text in their order. The bytes of ASCII occur in no other character, so bytes of one are not mistaken.
 func inOrder(name, text string) bool {
-	for _, c := range text {
-		at := strings.IndexRune(name, c)
+	for i := 0; i < len(name) && text != ""; {
+		if text[0] < utf8.RuneSelf {
+			if name[i] == text[0] {
+				text = text[1:]
+			}
+			i++
+			continue
+		}
+		_, n := utf8.DecodeRuneInString(text)
+		at := strings.Index(name[i:], text[:n])
 		if at < 0 {
 			return false
 		}
-		name = name[at+len(string(c)):]
+		i, text = i+at+n, text[n:]
 	}
-	return true
+	return text == ""
 }
 
 // likePatterns are inOrder and strings.HasPrefix for LIKE.

@@ -78,7 +78,7 @@ func TestMatch(t *testing.T) {
 		name, text string
 		want       int
 	}{
-		{"up", "up", 0}, {"uptime", "up", 1}, {"node_up", "up", 2}, {"group_up", "up", 2}, {"group", "up", 3}, {"usepath", "up", 4}, {"pu", "up", store.NoMatch}, {"größe", "gß", 4}, {"", "x", store.NoMatch},
+		{"up", "up", 0}, {"uptime", "up", 1}, {"node_up", "up", 2}, {"group_up", "up", 2}, {"group", "up", 3}, {"usepath", "up", 4}, {"pu", "up", store.NoMatch}, {"größe", "gß", 4}, {"größe", "ßö", store.NoMatch}, {"größe", "öe", 4}, {"ab", "abc", store.NoMatch}, {"ü", "ö", store.NoMatch}, {"", "x", store.NoMatch},
 	} {
 		if got := store.Match(c.name, c.text); got != c.want {
 			t.Errorf("%q in %q: %d, want %d", c.text, c.name, got, c.want)
