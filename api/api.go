@@ -27,13 +27,13 @@ const v1 = "/api/v1"
 // API serves the HTTP API. Its fields are set once, before Handler.
 type API struct {
 	Auth      *auth.Service
-	Streams   streams        // *store.Store
+	Streams   streams        // ingest.Live
 	Nodes     nodes          // *store.Store
 	Intake    intaker        // *ingest.Router
 	Query     querier        // *query.Engine
 	Queries   runningQueries // *query.Engine
 	Metrics   metricReader   // *query.Engine
-	Metadata  metadataReader // *store.Store
+	Metadata  metadataReader // ingest.Live
 	Explore   explorer       // *query.Engine
 	Search    searcher       // *query.Engine
 	Flusher   flusher        // *ingest.Writer

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/ingest"
 	"github.com/millstream/millstream/internal/auth"
 	"github.com/millstream/millstream/internal/cipher"
 	"github.com/millstream/millstream/internal/postgres/pgtest"
@@ -99,7 +100,7 @@ func emptyWorld(t testing.TB, change ...func(*API)) *world {
 		t.Fatal(err)
 	}
 	reg := prometheus.NewRegistry()
-	w.api = &API{Auth: w.auth, Streams: s, Nodes: s, Documents: s, Finder: s, Log: log, Registerer: reg, Gatherer: reg, Now: w.now, Version: "test",
+	w.api = &API{Auth: w.auth, Streams: ingest.Live{Store: s}, Nodes: s, Documents: s, Finder: s, Log: log, Registerer: reg, Gatherer: reg, Now: w.now, Version: "test",
 		Checks: []Check{{Name: "postgres", Run: s.Ping}}}
 	for _, f := range change {
 		f(w.api)

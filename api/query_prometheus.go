@@ -27,7 +27,7 @@ type metricReader interface {
 	FindMetrics(ctx context.Context, req query.Request, search string, limit int) ([]query.MetricName, int, *query.Answer, error)
 }
 
-// metadataReader knows what metrics are. *store.Store fits.
+// metadataReader knows what metrics are. ingest.Live fits.
 type metadataReader interface {
 	Metadata(ctx context.Context, org millstream.OrgID) ([]millstream.Metadata, error)
 	MetadataOf(ctx context.Context, org millstream.OrgID, names []string) (map[string]millstream.Metadata, error)

@@ -5,12 +5,13 @@ import (
 	"net/http"
 
 	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/ingest"
 	"github.com/millstream/millstream/ingest/decode"
 	"github.com/millstream/millstream/internal/auth"
 	"github.com/millstream/millstream/store"
 )
 
-// streams is what the stream routes ask of the catalog. *store.Store fits.
+// streams is what the stream routes ask of the catalog. ingest.Live fits.
 type streams interface {
 	streamReader
 	streamEditor
@@ -20,6 +21,7 @@ type streamReader interface {
 	Stream(ctx context.Context, k millstream.StreamKey) (store.Stream, error)
 	Streams(ctx context.Context, org millstream.OrgID, sig millstream.Signal) ([]store.StreamSummary, error)
 	StreamSegments(ctx context.Context, id millstream.StreamID) ([]millstream.Segment, error)
+	Unflushed(id millstream.StreamID) ingest.Pending
 }
 
 type streamEditor interface {
@@ -43,8 +45,9 @@ type streamView struct {
 	IndexedFields []string    `json:"indexed_fields"`
 	MaxFields     int         `json:"max_fields" doc:"0: 2000"`
 	CreatedAt     stamp       `json:"created_at"`
-	Rows          int64       `json:"rows" doc:"in published segments, as are bytes and times"`
-	Bytes         int64       `json:"bytes" doc:"data and index"`
+	Rows          int64       `json:"rows" doc:"with the unflushed ones, as are bytes and times"`
+	UnflushedRows int64       `json:"unflushed_rows" doc:"of the rows, those that this node holds and no segment has yet"`
+	Bytes         int64       `json:"bytes" doc:"data and index of segments, and what unflushed rows take"`
 	Segments      int64       `json:"segments"`
 	Start         stamp       `json:"start,omitzero" doc:"time of the oldest record"`
 	End           stamp       `json:"end,omitzero" doc:"time of the newest record"`
@@ -159,7 +162,7 @@ func (a *API) describe(ctx context.Context, s store.Stream) (streamView, error) 
 			sum.MaxTime = g.MaxTime
 		}
 	}
-	view := summaryOf(sum)
+	view := summaryOf(a.Streams.Unflushed(s.ID).Add(sum))
 	for _, f := range s.Schema.Fields {
 		seen := make([]string, len(f.Seen))
 		for i, t := range f.Seen {
@@ -173,12 +176,12 @@ func (a *API) describe(ctx context.Context, s store.Stream) (streamView, error) 
 func summaryOf(s store.StreamSummary) streamView {
 	view := streamView{
 		ID: string(s.ID), Signal: s.Key.Signal.String(), Name: s.Key.Name, RetentionDays: s.RetentionDays, WriteMode: s.WriteMode, IndexedFields: s.IndexedFields, MaxFields: s.MaxFields,
-		CreatedAt: stamp{s.CreatedAt}, Rows: s.Rows, Bytes: s.Bytes, Segments: s.Segments, SchemaVersion: s.Schema.Version, FieldCount: len(s.Schema.Fields),
+		CreatedAt: stamp{s.CreatedAt}, Rows: s.Rows, UnflushedRows: s.Unflushed, Bytes: s.Bytes, Segments: s.Segments, SchemaVersion: s.Schema.Version, FieldCount: len(s.Schema.Fields),
 	}
 	if view.IndexedFields == nil {
 		view.IndexedFields = []string{}
 	}
-	if s.Segments > 0 {
+	if s.Rows > 0 {
 		view.Start, view.End = stampOf(s.MinTime), stampOf(s.MaxTime)
 	}
 	return view

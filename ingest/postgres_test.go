@@ -154,3 +154,63 @@ func (d *database) cancelNow() {
 	<-d.stopped
 	d.w = nil
 }
+
+// What was just acknowledged shows in lists and schemas before any flush, once, and stays after it.
+func TestLiveCatalog(t *testing.T) {
+	d := newDatabase(t)
+	r := d.run()
+	live := Live{Store: d.store, Writer: d.w}
+	ctx := context.Background()
+	key := millstream.StreamKey{Org: d.org, Signal: millstream.Logs, Name: "app"}
+	write := func(b *millstream.Batch) {
+		t.Helper()
+		if _, err := r.Write(ctx, Write{Org: d.org, Batches: []*millstream.Batch{b}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(rows("app", 0, 10))
+	build := millstream.NewBuilder(millstream.Limits{})
+	build.String([]byte("seq"), []byte("no number"))
+	build.Bool([]byte("extra"), true)
+	if err := build.Commit(time.Now().Add(time.Hour).UnixNano()); err != nil {
+		t.Fatal(err)
+	}
+	odd := build.Batch()
+	odd.Org, odd.Signal, odd.Name = d.org, millstream.Logs, "app"
+	write(odd)
+	samples := sampleBatch(0, 3)
+	samples.Org, samples.Samples.Metadata = d.org, []millstream.Metadata{{Name: "up", Type: "gauge", Help: "as sent"}}
+	write(samples)
+	for _, when := range []string{"before the flush", "after it"} {
+		s, err := live.Stream(ctx, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seq, _ := s.Schema.Field("seq")
+		if _, ok := s.Schema.Field("extra"); !ok || !seq.Conflict || seq.Type != millstream.String {
+			t.Errorf("%s: schema %+v", when, s.Schema.Fields)
+		}
+		all, err := live.Streams(ctx, d.org, 0)
+		if err != nil || len(all) != 2 {
+			t.Fatalf("%s: %+v, %v", when, all, err)
+		}
+		for _, s := range all {
+			want := int64(11)
+			if s.Key.Signal == millstream.Metrics {
+				want = 3
+			}
+			unflushed := want
+			if when == "after it" {
+				unflushed = 0
+			}
+			if s.Rows != want || s.Unflushed != unflushed || s.Bytes == 0 || s.MinTime == 0 || s.MaxTime < s.MinTime {
+				t.Errorf("%s: %+v", when, s)
+			}
+		}
+		ms, err := live.Metadata(ctx, d.org)
+		if err != nil || len(ms) != 1 || ms[0].Help != "as sent" {
+			t.Errorf("%s: metadata %+v, %v", when, ms, err)
+		}
+		d.flush()
+	}
+}

@@ -38,6 +38,7 @@ type StreamSummary struct {
 	Stream
 	Rows, Bytes, Segments int64
 	MinTime, MaxTime      int64
+	Unflushed             int64 // of the rows, those that are in no segment yet, see ingest.Live
 }
 
 // StreamPatch changes the settings that are not nil.

@@ -242,6 +242,9 @@ func scratch(dataDir, name string) (string, error) {
 	return dir, nil
 }
 
+// live is the catalog with what this node has not published yet.
+func (p *parts) live() ingest.Live { return ingest.Live{Store: p.store, Writer: p.writer} }
+
 func (p *parts) newAPI() error {
 	c := p.cfg
 	var proxies []netip.Prefix
@@ -252,8 +255,9 @@ func (p *parts) newAPI() error {
 		}
 		proxies = append(proxies, prefix)
 	}
+	live := p.live()
 	p.api = &api.API{
-		Auth: p.auth, Streams: p.store, Nodes: p.store, Documents: p.store, Finder: p.store, Names: p.engine, Intake: p.router, Query: p.engine, Queries: p.engine, Metrics: p.engine, Metadata: p.store, Explore: p.engine, Search: p.engine, Traces: p.engine, Flusher: p.writer, Node: c.Node.ID,
+		Auth: p.auth, Streams: live, Nodes: p.store, Documents: p.store, Finder: p.store, Names: p.engine, Intake: p.router, Query: p.engine, Queries: p.engine, Metrics: p.engine, Metadata: live, Explore: p.engine, Search: p.engine, Traces: p.engine, Flusher: p.writer, Node: c.Node.ID,
 		PromQL: promql.New(promql.Options{Timeout: time.Duration(c.Querier.TimeoutSecs) * time.Second, Log: p.log, Registerer: p.registry}),
 		Checks: []api.Check{{Name: "database", Run: p.store.Ping}},
 		Limits: decode.Limits{
@@ -279,7 +283,7 @@ func (p *parts) newPages(proxies []netip.Prefix) (*web.Pages, error) {
 		}
 	}
 	return web.New(web.Config{
-		Auth: p.auth, Catalog: p.store, Checks: p.checks, Queries: p.engine, Gatherer: p.registry, Settings: p.settings, Log: p.log, Now: time.Now,
+		Auth: p.auth, Catalog: p.live(), Checks: p.checks, Queries: p.engine, Gatherer: p.registry, Settings: p.settings, Log: p.log, Now: time.Now,
 		Node: c.Node.ID, Roles: c.Node.Roles, Version: version, Started: p.began, GRPC: c.OTLP.Listen,
 		BasePath: c.HTTP.BasePath, ExternalURL: c.HTTP.ExternalURL, FrameAncestors: c.HTTP.FrameAncestors, TrustedProxies: proxies, InsecureCookies: c.HTTP.InsecureCookies,
 	})
