@@ -104,12 +104,13 @@ func (r *room) beginSeal(n int64) {
 	r.sealing += n
 }
 
-// endSeal accounts that memory became a file of disk bytes; disk < 0: it failed and the memory stays.
+// endSeal accounts that memory became a file of disk bytes; disk < 0: it failed and the memory stays, which who waits for it must know.
 func (r *room) endSeal(id millstream.StreamID, memory, disk int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.sealing -= memory
 	if disk < 0 {
+		r.wake()
 		return
 	}
 	r.toDisk(id, memory, disk)
