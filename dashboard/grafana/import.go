@@ -87,6 +87,7 @@ func NewReport(d *dashboard.Dashboard) *Report {
 const (
 	maxPanels    = 500
 	maxVariables = 50
+	maxInputs    = 100
 	maxExpanded  = 8 << 20 // bytes of a dashboard with the constants of its inputs put in
 )
 
@@ -140,6 +141,9 @@ func unwrap(text []byte) (object, error) {
 		return nil, &millstream.Error{Kind: millstream.Invalid, Msg: "this is no Grafana dashboard: it has neither panels nor rows", Hint: "in Grafana: Share, Export, Save to file"}
 	}
 	inputs := append(in.objects("__inputs"), outer.objects("inputs")...)
+	if len(inputs) > maxInputs { // the whole text is searched for each of them
+		return nil, millstream.Errorf(millstream.Invalid, "the dashboard has %d inputs, more than %d", len(inputs), maxInputs)
+	}
 	filled, err := fill(text, inputs)
 	if err != nil {
 		return nil, err

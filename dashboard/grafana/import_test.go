@@ -251,6 +251,7 @@ func TestImportRefuses(t *testing.T) {
 		"schema v2":    {`{"apiVersion":"dashboard.grafana.app/v2beta1","spec":{"elements":{},"layout":{}}}`, millstream.Invalid, "schema v2"},
 		"501 panels":   {many, millstream.Invalid, "more than 500 panels"},
 		"51 variables": {`{"panels":[],"templating":{"list":[` + strings.TrimSuffix(strings.Repeat(`{},`, 51), ",") + `]}}`, millstream.Invalid, "51 variables"},
+		"101 inputs":   {`{"panels":[],"__inputs":[` + strings.TrimSuffix(strings.Repeat(`{"type":"constant","name":"x"},`, 101), ",") + `]}`, millstream.Invalid, "101 inputs, more than 100"},
 		"constants":    {constants, millstream.TooLarge, "constants"},
 		"broken by it": {`{"__inputs":[{"type":"constant","name":"X","value":"\\u00zz"}],"panels":[],"t":"${X}","u":"\\${X}"}`, 255, ""},
 	} {

@@ -38,6 +38,7 @@ type fields struct {
 	exact  map[string]int
 	folded map[string][2]int // the first two of a name in lower case; made when a name is not found as it is. -1: no second one
 	hints  int
+	idents []millstream.Field // see ids; nil until they are asked for
 }
 
 func newFields(list []millstream.Field) *fields {
@@ -98,14 +99,22 @@ func (f *fields) find(name string) (field millstream.Field, warning string) {
 	return field, warning + ": to search for the text, put it in quotes"
 }
 
-// ids are the fields that hold identifiers of single events, which the words of a search do not reach.
-func (f *fields) ids() (out []millstream.Field) {
+// ids are the fields that hold identifiers of single events, which the words of a search do not reach. They are looked for once: a search may have thousands of
+// words, a stream tens of thousands of fields.
+func (f *fields) ids() []millstream.Field {
+	if f.idents != nil {
+		return f.idents
+	}
+	f.idents = make([]millstream.Field, 0, maxIDFields)
 	for _, x := range f.list {
-		if x.Type == millstream.String && segment.IsID(x.Name) && len(out) < maxIDFields {
-			out = append(out, x)
+		if len(f.idents) == maxIDFields {
+			break
+		}
+		if x.Type == millstream.String && segment.IsID(x.Name) {
+			f.idents = append(f.idents, x)
 		}
 	}
-	return out
+	return f.idents
 }
 
 // looksLikeID says whether a word may be the identifier of an event: long, of hexadecimal digits and dashes, with a digit.

@@ -2,11 +2,13 @@ package search
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/millstream/millstream"
@@ -160,5 +162,32 @@ func TestLimits(t *testing.T) {
 	}
 	if p, err := planOf(t, q.Compile(testFields(), now).SQL); err != nil || p == nil || len(p.Filter.(segment.Or)) != 1500 {
 		t.Errorf("%v", err)
+	}
+}
+
+// What a search costs must not be the number of its words times the number of the stream's fields, nor the square of its wildcards: nothing can cancel it.
+func TestCostOfHostileSearches(t *testing.T) {
+	wide := make([]millstream.Field, 50_000)
+	for i := range wide {
+		wide[i] = millstream.Field{Name: fmt.Sprintf("some.group%d.value", i), Type: millstream.String}
+	}
+	for _, text := range []string{
+		strings.Repeat("0123456789abcdef ", 3800), strings.Repeat("nofield:1 ", 6500), strings.Repeat("a*", 32_000), strings.Repeat("(", 99) + strings.Repeat("a b or ", 9000) + "c" + strings.Repeat(")", 99),
+	} {
+		q, err := Parse(text)
+		if err != nil {
+			t.Fatalf("%.20q: %v", text, err)
+		}
+		at := time.Now()
+		if q.Compile(wide, now).SQL == "" && !strings.HasPrefix(text, "nofield") {
+			t.Errorf("%.20q is no condition", text)
+		}
+		if took := time.Since(at); took > 10*time.Second { // hundredths of a second on a quiet machine
+			t.Errorf("%.20q took %s", text, took)
+		}
+	}
+	f := newFields(append(wide, millstream.Field{Name: "trace_id", Type: millstream.String}))
+	if first, second := f.ids(), f.ids(); len(first) != 1 || &first[0] != &second[0] {
+		t.Errorf("the id fields are %v and looked for again", first)
 	}
 }

@@ -17,17 +17,21 @@ import (
 // where it touches a word; elsewhere it parts the text. It is not ok if there is no word.
 func matchQuery(parts []string) (query string, ok bool) {
 	var pieces []string
-	piece := clean(parts[0])
+	var piece strings.Builder // grows in place: a text may have tens of thousands of wildcards
+	last := cleaner.Replace(parts[0])
+	piece.WriteString(last)
 	for _, next := range parts[1:] {
-		next = clean(next)
-		if touches(piece, utf8.DecodeLastRuneInString) || touches(next, utf8.DecodeRuneInString) {
-			piece += "*" + next
-			continue
+		next = cleaner.Replace(next)
+		if touches(last, utf8.DecodeLastRuneInString) || touches(next, utf8.DecodeRuneInString) {
+			last = "*" + next
+		} else {
+			pieces = append(pieces, piece.String())
+			piece.Reset()
+			last = next
 		}
-		pieces = append(pieces, piece)
-		piece = next
+		piece.WriteString(last)
 	}
-	pieces = append(pieces, piece)
+	pieces = append(pieces, piece.String())
 	var out []string
 	for _, p := range pieces {
 		switch words := segment.Tokens(nil, p); {
@@ -43,8 +47,8 @@ func matchQuery(parts []string) (query string, ok bool) {
 	return strings.Join(out, " "), len(out) > 0
 }
 
-// clean takes from a text what means something in the query of a match function.
-func clean(s string) string { return strings.NewReplacer(`"`, " ", "*", " ").Replace(s) }
+// cleaner takes from a text what means something in the query of a match function.
+var cleaner = strings.NewReplacer(`"`, " ", "*", " ")
 
 func touches(s string, at func(string) (rune, int)) bool {
 	r, _ := at(s)

@@ -2,11 +2,11 @@
 export const levels = ["fatal", "error", "warn", "info", "debug", "trace"] as const;
 export type Level = (typeof levels)[number];
 
-const names: Record<string, Level> = {};
+const names = new Map<string, Level>(); // not an object: "constructor" is no level
 for (const [level, all] of Object.entries({
   fatal: "fatal ftl emerg emergency alert crit critical panic", error: "error err severe eror e", warn: "warn warning wrn w",
   info: "info information informational inf notice i", debug: "debug dbg fine d", trace: "trace trc verbose finer finest vrb",
-}) as [Level, string][]) for (const n of all.split(" ")) names[n] = level;
+}) as [Level, string][]) for (const n of all.split(" ")) names.set(n, level);
 
 /** The level that a value means; "" if it means none. Numbers are severities of OpenTelemetry (1 to 24), or those of bunyan and pino (30 to 60). */
 export function levelOf(v: unknown): Level | "" {
@@ -16,7 +16,7 @@ export function levelOf(v: unknown): Level | "" {
   }
   if (typeof v !== "string") return "";
   const t = v.trim().toLowerCase();
-  return names[t] ?? names[t.replace(/\d$/, "")] ?? "";
+  return names.get(t) ?? names.get(t.replace(/\d$/, "")) ?? "";
 }
 
 /** Three letters of a level. */

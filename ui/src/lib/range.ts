@@ -37,8 +37,8 @@ export function parseRange(text: string, c: Clock): Range | Fault {
   const lead = text.length - text.trimStart().length;
   const t = text.trim();
   if (!t) return fault("type a range, such as 15m or 2026-09-14 08:00 to 09:00", 0);
-  const word = words[t.toLowerCase().replace(/\s+/g, " ")];
-  if (word) return { from: word[0], to: word[1] };
+  const said = t.toLowerCase().replace(/\s+/g, " ");
+  if (Object.hasOwn(words, said)) return { from: words[said]![0], to: words[said]![1] };
   const sep = /\s+to(?:\s+|$)|\s*\.\.\s*|\s+-\s+|\s*,\s*/i.exec(t);
   if (!sep) return duration(t, lead);
   const second = lead + sep.index + sep[0].length;

@@ -1,8 +1,11 @@
 // Values with their unit. The names are those that dashboards use; a name that is not known is written behind the number.
 import { bytes, duration, short } from "./format.ts";
 
-const times: Record<string, number> = { ns: 1, us: 1e3, µs: 1e3, ms: 1e6, s: 1e9, seconds: 1e9, m: 6e10, h: 36e11, d: 864e11 };
-const rates: Record<string, string> = { ops: "/s", reqps: "/s", rps: "/s", wps: "/s", cps: "/s", "/s": "/s", hertz: " Hz", opm: "/min", rpm: "/min" };
+// Without a prototype: a unit, or the last word of a metric's name, may be "constructor".
+const bare = <T>(o: Record<string, T>): Record<string, T> => Object.assign(Object.create(null) as Record<string, T>, o);
+
+const times: Record<string, number> = bare({ ns: 1, us: 1e3, µs: 1e3, ms: 1e6, s: 1e9, seconds: 1e9, m: 6e10, h: 36e11, d: 864e11 });
+const rates: Record<string, string> = bare({ ops: "/s", reqps: "/s", rps: "/s", wps: "/s", cps: "/s", "/s": "/s", hertz: " Hz", opm: "/min", rpm: "/min" });
 
 /** A value as text; "" and "short" are numbers without a unit. */
 export function formatValue(v: number | null | undefined, unit = ""): string {
@@ -25,8 +28,10 @@ const number = (v: number) => (Math.abs(v) < 1000 && !Number.isInteger(v) ? trim
 const round = (v: number) => (Math.abs(v) < 1000 ? Number(v.toPrecision(3)) : v);
 const trim = (v: number) => { const a = Math.abs(v); return a !== 0 && a < 1e-4 ? v.toExponential(2) : a >= 1000 ? short(v) : v.toPrecision(a < 1 ? 3 : a < 100 ? 4 : 5).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, ""); };
 
+const unitWords = bare({ seconds: "s", milliseconds: "ms", microseconds: "us", nanoseconds: "ns", bytes: "bytes", ratio: "percentunit", percent: "percent", s: "s", ms: "ms", ns: "ns", us: "us", By: "bytes", "1": "" });
+
 /** The unit that the name of a metric says, by the conventions of Prometheus: what is counted per second by rate() and the like keeps what it counts. */
 export function unitOf(name: string, declared = ""): string {
   const u = declared || name.replace(/_(total|sum|count|bucket|created|info)$/, "").split("_").at(-1)!;
-  return { seconds: "s", milliseconds: "ms", microseconds: "us", nanoseconds: "ns", bytes: "bytes", ratio: "percentunit", percent: "percent", s: "s", ms: "ms", ns: "ns", us: "us", By: "bytes", "1": "" }[u] ?? (declared && !/^\{.*\}$/.test(declared) ? declared : "");
+  return unitWords[u] ?? (declared && !/^\{.*\}$/.test(declared) ? declared : "");
 }

@@ -26,7 +26,7 @@ import { Tail } from "./tail.ts";
 export class LogsPage extends Runner implements DrawerPage, FieldsPage {
   state: State;
   compare = false; // patterns are compared with those of the range before
-  readonly widths: Record<string, number> = {};
+  readonly widths: Record<string, number> = Object.create(null) as Record<string, number>; // by field, which may be called "constructor"
   readonly head: Head;
   readonly results: Results;
   readonly fields: Fields;

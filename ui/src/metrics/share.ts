@@ -81,7 +81,7 @@ export async function openLogs(labels: Record<string, string>, span: Span | unde
   const chosen = new Map<string, string>();
   for (const [label, value] of Object.entries(labels)) {
     if (label === "__name__" || label === "le" || value === "") continue;
-    const options = [...(same[label] ?? []), label, label.replaceAll("_", ".")];
+    const options = [...(Object.hasOwn(same, label) ? same[label]! : []), label, label.replaceAll("_", ".")];
     const field = known ? options.find((f) => known.has(f)) : options[0];
     if (field && !chosen.has(field)) chosen.set(field, value);
   }
