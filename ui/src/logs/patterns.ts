@@ -2,7 +2,7 @@
 import { json } from "../lib/api.ts";
 import { button, h, icon, s } from "../lib/dom.ts";
 import { ago, count, percent, plural, short } from "../lib/format.ts";
-import { levelOf, levels } from "../lib/level.ts";
+import { levelOf, levels, shortLevel } from "../lib/level.ts";
 import { banner, empty, skeleton } from "../lib/states.ts";
 import { formatTime, now } from "../lib/time.ts";
 import type { LogsPage } from "./page.ts";
@@ -41,12 +41,12 @@ export async function patterns(box: HTMLElement, p: LogsPage, signal: AbortSigna
     return h("div", { class: `pat ${mostly}`, role: "listitem" },
       h("div", { class: "patn num" }, h("b", null, short(x.count)), h("span", { class: "muted" }, percent(x.share)), compare && changeText(x)),
       spark(x.counts, mostly),
-      h("div", { class: "patt" }, h("p", { class: "mono", title: shown(x.sample, 600) }, mostly && h("span", { class: `lv ${mostly}` }, mostly.slice(0, 3)), ...placeholders(x.pattern)), h("p", { class: "muted small" }, `First seen ${ago(ms(x.first_seen), now())}, last ${formatTime(x.last_seen)}. `, h("span", { class: "sample mono" }, shown(x.sample, 160)))),
+      h("div", { class: "patt" }, h("p", { class: "mono", title: shown(x.sample, 600) }, mostly && h("span", { class: `lv ${mostly}` }, shortLevel[mostly]), ...placeholders(x.pattern)), h("p", { class: "muted small" }, `First seen ${ago(ms(x.first_seen), now())}, last ${formatTime(x.last_seen)}. `, h("span", { class: "sample mono" }, shown(x.sample, 160)))),
       h("div", { class: "pata" }, button({ icon: "circle-plus", label: `Only this pattern: ${x.pattern.slice(0, 80)}`, cls: "ghost icon sm", on: () => only(x, "match") }), button({ icon: "circle-minus", label: `Without this pattern: ${x.pattern.slice(0, 80)}`, cls: "ghost icon sm", on: () => only(x, "nomatch") })));
   }
 
   function only(x: Pattern, op: "match" | "nomatch") {
-    if (op === "match") p.state.view = "events";
+    if (op === "match") { p.state.view = "events"; p.results.show("events"); }
     p.filter(a.field, op, [x.regexp]);
   }
 

@@ -68,6 +68,7 @@ test("what every page must pass, with the drawer open; and the picture", async (
   const q = `stream=shop&from=${new Date(seed.fixed - 30 * 60_000).toISOString()}&to=${new Date(seed.fixed).toISOString()}`;
   const page = await open(q);
   await page.locator(".tops li").first().waitFor();
+  await t.shot(page, "logs-list", { mask: [".cost", ".est"] });
   await page.locator(".rbody .g-row", { hasText: "handled POST /v1/checkout" }).first().click();
   await page.locator(".wf .sp").first().waitFor();
   await page.locator(".tops li .n").first().waitFor();
@@ -303,6 +304,22 @@ test("a chart is put together without SQL, and becomes a panel", async () => {
   const { dashboards } = await t.node.json<{ dashboards: { name: string }[] }>("GET", "/dashboards");
   const mine = await page.evaluate(async () => (await (await fetch("/api/v1/dashboards")).json()).dashboards.map((d: { name: string }) => d.name));
   assert.ok([...mine, ...dashboards.map((d) => d.name)].includes("Slowest"));
+});
+
+test("patterns: similar messages are one line; one of them is left out, or alone", async () => {
+  const page = await open("stream=app&from=now-30m&q=level:error&view=patterns");
+  const of = (message: RegExp) => sent.filter((r) => r.level === "error" && message.test(String(r.message))).length;
+  const timeouts = page.locator(".pat", { hasText: "payment authorization failed" });
+  await timeouts.waitFor();
+  assert.equal((await timeouts.locator("b").innerText()), String(of(/^payment authorization/)));
+  await t.audit(page, "logs, patterns");
+  await timeouts.getByRole("button", { name: /Without this pattern/ }).click();
+  await until("the others", async () => (await page.locator(".pat").count()) > 0 && (await timeouts.count()) === 0);
+  assert.equal(await text(page, ".hg-n"), String(of(/./) - of(/^payment authorization/)));
+  await page.getByRole("button", { name: "Compare with before" }).first().click();
+  await page.locator(".pat .chg, .pat .pill").first().waitFor();
+  await page.locator(".pat", { hasText: "dequeue job" }).getByRole("button", { name: /Only this pattern/ }).click();
+  await until("its records", async () => (await rows(page).count()) > 0 && (await rows(page).allInnerTexts()).every((r) => /dequeue job/.test(r)));
 });
 
 test("texts that try to be something else stay texts, everywhere", async () => {
