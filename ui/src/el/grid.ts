@@ -185,7 +185,7 @@ export class Grid<R extends object = any> extends HTMLElement {
     if (!width || width === this.width) { if (width) this.draw(); return; }
     this.width = width;
     this.narrow = width < narrowBelow && !this.rowHeight;
-    this.classList.toggle("narrow", this.narrow);
+    this.classList.toggle("g-narrow", this.narrow);
     this.classList.toggle("wrapped", this.wrapped);
     const usual = parseFloat(getComputedStyle(document.documentElement).getPropertyValue("--row")) || 28, row = this.rowHeight || (this.narrow ? usual + 20 : usual);
     this.off.reset(this.data.length, row);

@@ -61,6 +61,7 @@ export abstract class Runner {
   private timers: number[] = [];
   private loading = false; // more rows
   private whole = false; // there are no more rows
+  private refreshing = false; // the run is the refresh interval's, not the reader's
 
   // ---- statements
   protected async translate(q: string): Promise<Translation | undefined> {
@@ -95,6 +96,7 @@ export abstract class Runner {
   async run(how: "push" | "replace" | "none" = "push", o: RunOptions = {}) {
     this.tail.stop();
     this.abandon();
+    this.refreshing = o.refresh === true;
     clearTimeout(this.typed);
     this.state.q = this.editor.value;
     if (how !== "none") this.writeURL(how);
@@ -180,6 +182,7 @@ export abstract class Runner {
     if (this.state.mode === "sql") this.showProblem(e);
     if (ms) costDone(this.head.cost, "error", ms, undefined, () => this.explain());
     else costIdle(this.head.cost, "The query did not run.");
+    if (this.refreshing && this.rows.length) { this.results.partial(`The refresh failed: ${e.message} What is shown was loaded before.`, () => void this.run("none", { refresh: true })); return; }
     this.results.fail(e, () => void this.run("none"));
     addHistory(this.state, { ms, rows: 0, bytes: 0, state: "error" });
   }

@@ -229,7 +229,7 @@ test("views, history and links bring back what was shown", async () => {
   await page.getByRole("button", { name: "Delete", exact: true }).click();
   await page.getByText("No view is saved yet").waitFor();
   await page.getByRole("button", { name: "Undo" }).click();
-  await page.getByText("View restored").waitFor();
+  await page.locator(".toast", { hasText: "View restored" }).waitFor();
   await page.keyboard.press("Escape");
   await search(page, "stats");
   await page.getByRole("button", { name: "History" }).click();
@@ -237,6 +237,9 @@ test("views, history and links bring back what was shown", async () => {
   await until("the query of before", () => param(page, "q") === "timeout");
   assert.match(await text(page, ".cost"), /Done/, "opening the history runs nothing");
   await search(page, "payment");
+  await page.getByRole("button", { name: /Copy as link/ }).click();
+  await page.getByRole("menuitem", { name: "curl" }).click();
+  await until("the command", async () => { const c = await page.evaluate(() => navigator.clipboard.readText()); return /^curl .*\$MS_TOKEN.*match_all/s.test(c) && !/ms_[a-z0-9]+_/.test(c); });
   await page.getByRole("button", { name: "Share" }).click();
   await until("the link", async () => /from=\d{4}/.test(await page.getByRole("textbox", { name: "Link" }).inputValue()));
   await page.getByRole("button", { name: "Copy link" }).click();
@@ -300,14 +303,15 @@ test("a chart is put together without SQL, and becomes a panel", async () => {
   await page.getByRole("button", { name: "Add to dashboard" }).click();
   await page.locator("#panel-title").fill("Slowest");
   await page.getByRole("button", { name: "Add", exact: true }).click();
-  await page.getByText("Panel added").waitFor();
+  await page.locator(".toast", { hasText: "Panel added" }).waitFor();
   const { dashboards } = await t.node.json<{ dashboards: { name: string }[] }>("GET", "/dashboards");
   const mine = await page.evaluate(async () => (await (await fetch("/api/v1/dashboards")).json()).dashboards.map((d: { name: string }) => d.name));
   assert.ok([...mine, ...dashboards.map((d) => d.name)].includes("Slowest"));
 });
 
 test("patterns: similar messages are one line; one of them is left out, or alone", async () => {
-  const page = await open("stream=app&from=now-30m&q=level:error&view=patterns");
+  const page = await t.page();
+  await page.goto(t.node.path("logs") + "?stream=app&from=now-30m&q=level:error&view=patterns");
   const of = (message: RegExp) => sent.filter((r) => r.level === "error" && message.test(String(r.message))).length;
   const timeouts = page.locator(".pat", { hasText: "payment authorization failed" });
   await timeouts.waitFor();

@@ -20,12 +20,12 @@ const api = (path: string) => `**/api/v1/query/${path}`;
 const failed = { allow: [/status of \d\d\d/, /ERR_/] };
 
 /** Answers queries of the page by frames that the test makes: `n` rows, then the end, or nothing more, or silence. */
-async function answer(page: Page, n: number, how: "whole" | "cut" | "silent") {
-  await page.addInitScript(([n, how]) => {
+async function answer(page: Page, n: number, how: "whole" | "cut" | "silent", bytes = 1) {
+  await page.addInitScript(([n, how, bytes]) => {
     const real = window.fetch;
     window.fetch = (input, init) => {
       if (!String(input).endsWith("/query/stream")) return real(input, init);
-      const lines: string[] = [JSON.stringify({ frame: "meta", id: "x", sql: "", columns: [{ name: "_timestamp", type: "TIMESTAMP_NS" }, { name: "level", type: "VARCHAR" }, { name: "service", type: "VARCHAR" }, { name: "message", type: "VARCHAR" }], estimate: { rows: n, bytes: 1, segments: { total: 1, pruned: 0, to_scan: 1 } } })];
+      const lines: string[] = [JSON.stringify({ frame: "meta", id: "x", sql: "", columns: [{ name: "_timestamp", type: "TIMESTAMP_NS" }, { name: "level", type: "VARCHAR" }, { name: "service", type: "VARCHAR" }, { name: "message", type: "VARCHAR" }], estimate: { rows: n, bytes, segments: { total: 1, pruned: 0, to_scan: 1 } } })];
       const now = Date.now();
       for (let i = 0; i < n; i += 500) lines.push(JSON.stringify({ frame: "rows", rows: Array.from({ length: Math.min(500, n - i) }, (_, k) => [new Date(now - (i + k)).toISOString().replace("Z", "000000Z"), ["info", "error"][k % 2], "made", `row ${i + k}`]) }));
       if (how === "whole") lines.push(JSON.stringify({ frame: "done", stats: { took_ms: 5, scanned_rows: n, scanned_bytes: 1, segments: { total: 1, pruned: 0, scanned: 1, cached: 1 }, unflushed_rows: 0, nodes: 1 }, partial: false, warnings: [], stopped: false }));
@@ -38,7 +38,7 @@ async function answer(page: Page, n: number, how: "whole" | "cut" | "silent") {
       });
       return Promise.resolve(new Response(body, { status: 200, headers: { "Content-Type": "application/x-ndjson" } }));
     };
-  }, [n, how] as const);
+  }, [n, how, bytes] as const);
 }
 
 test("a histogram that fails leaves the rows alone, and is tried again on its own", async () => {
@@ -229,16 +229,41 @@ test("nothing found: where the nearest data is, and the ways to it", async () =>
   assert.equal(await page.locator(".chips .chip").count(), 1);
 });
 
-test("leaving the page ends its query", async () => {
+test("another run, and leaving the page, end the query that runs", async () => {
   const page = await t.page(failed);
   await answer(page, 10, "silent");
   await page.goto(logs("stream=app&from=now-30m"));
   await rows(page).first().waitFor();
-  const ended = page.waitForRequest((r) => r.method() === "DELETE" && /\/query\/running\//.test(r.url()));
+  const end = () => page.context().waitForEvent("request", (r) => r.method() === "DELETE" && /\/query\/running\//.test(r.url()));
+  let ended = end();
   await page.keyboard.press("/");
   await page.keyboard.type("x");
   await page.keyboard.press("Control+Enter");
   await ended;
+  await rows(page).first().waitFor();
+  ended = end();
+  await page.goto(t.node.path("metrics"));
+  await ended;
+});
+
+test("a page that is opened does not start a very large query unasked", async () => {
+  const page = await t.page(failed);
+  await answer(page, 10, "whole", 6.2e9);
+  await page.goto(logs("stream=app&from=now-30m&q=timeout"));
+  await page.getByText("This query would read 6.20 GB").waitFor();
+  assert.equal(await rows(page).count(), 0);
+  await page.locator(".state").getByRole("button", { name: "Run" }).click();
+  await rows(page).first().waitFor();
+});
+
+test("a refresh that fails leaves what was loaded", async () => {
+  const page = await t.page(failed);
+  await page.goto(logs("stream=app&from=now-30m"));
+  await rows(page).first().waitFor();
+  await page.route(api("stream"), (r) => r.fulfill({ status: 503, contentType: "application/json", body: '{"error":{"code":"unavailable","message":"the node is going down"}}' }));
+  await page.getByRole("button", { name: "Refresh" }).click();
+  await page.getByText(/The refresh failed.*going down/).waitFor();
+  assert.ok((await rows(page).count()) > 10);
 });
 
 test("a node that restarts while it is followed: said, and followed again", async () => {
