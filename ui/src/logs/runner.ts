@@ -126,7 +126,7 @@ export abstract class Runner {
       meta: (m, columns) => {
         if (this.current !== run) return;
         this.estimate = m.estimate ?? this.estimate;
-        if (o.reload && !o.allow && (m.estimate?.bytes ?? 0) > askAbove) { run.cancel(); this.results.tooLarge(m.estimate!.bytes, () => void this.run("none", { allow: true })); this.end(); return; }
+        if (o.reload && !o.allow && (m.estimate?.bytes ?? 0) > askAbove) { run.cancel(); this.current = undefined; this.results.tooLarge(m.estimate!.bytes, () => void this.run("none", { allow: true })); this.end(); return; }
         if (!columns) return;
         this.setAnswerColumns(columns);
         if (!sql && !o.columns && columns.list.length > wideAt) { run.cancel(); this.wide = true; void this.run("none", { ...o, columns: this.narrow(columns) }); return; }
