@@ -1,0 +1,1 @@
+import"./c.GXBYSAC4.js";import"./c.K3RACSUY.js";
