@@ -3,7 +3,7 @@ import { explain } from "../lib/api.ts";
 import { button, h, visible } from "../lib/dom.ts";
 import { plural } from "../lib/format.ts";
 import { dialog } from "../lib/layers.ts";
-import { type Imported, importFile } from "./model.ts";
+import { type Imported, importFile } from "../dashboard/model.ts";
 
 const words = { converted: "", changed: "warn", placeholder: "err" } as const;
 

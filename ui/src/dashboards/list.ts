@@ -6,9 +6,9 @@ import { ago } from "../lib/format.ts";
 import { menu, toast } from "../lib/layers.ts";
 import { empty, failure, skeleton } from "../lib/states.ts";
 import { read, write } from "../lib/url.ts";
-import { saveFile } from "./file.ts";
-import { exported, list, type Listed, remove, undelete } from "./model.ts";
-import { recent } from "./page.ts";
+import { saveFile } from "../dashboard/file.ts";
+import { exported, list, type Listed, remove, undelete } from "../dashboard/model.ts";
+import { recent } from "./recent.ts";
 
 const starKey = `ms.stars.${boot.org}`;
 const stars = (): string[] => { try { const v: unknown = JSON.parse(localStorage.getItem(starKey) ?? "[]"); return Array.isArray(v) ? v.filter((x): x is string => typeof x === "string") : []; } catch { return []; } };

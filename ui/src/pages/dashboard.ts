@@ -1,6 +1,6 @@
 // One dashboard.
 import "../app.ts";
 import "../el/time.ts";
-import { DashboardPage } from "../dashboards/page.ts";
+import { DashboardPage } from "../dashboard/page.ts";
 
 void new DashboardPage(document.getElementById("app")!).start();

@@ -72,6 +72,7 @@ export class Harness {
     const page = await context.newPage(), problems: string[] = [];
     page.setDefaultTimeout(20_000);
     const note = (text: string) => { if (!o.allow?.some((a) => a.test(text))) problems.push(text); };
+    if (process.env.DEBUG_E2E) page.on("response", async (r) => { if (r.status() >= 400) console.log(r.status(), r.url(), r.request().postData(), await r.text().catch(() => "")); });
     page.on("console", (m) => { if (m.type() === "error") note(`console: ${m.text()} (${m.location().url})`); });
     page.on("pageerror", (e) => note(`error: ${e.stack ?? e.message}`));
     page.on("request", (r) => { if (!/^(data|blob):/.test(r.url()) && new URL(r.url()).origin !== this.node.url) note(`foreign request: ${r.url()}`); });

@@ -12,8 +12,8 @@ export interface Chosen { v: Variable; options: string[]; value: string[]; probl
 
 const escapeRegex = (s: string) => s.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&");
 
-/** A value as a statement of a language takes it. */
-export function written(c: Chosen, language: Target["language"], format = ""): string {
+/** A value as a statement of a language takes it; inText says that it is put between quotes. */
+export function written(c: Chosen, language: Target["language"], format = "", inText = true): string {
   const all = c.value.includes(ALL);
   if (all && c.v.all_value) return c.v.all_value;
   const list = all ? c.options.filter((o) => o !== ALL) : c.value;
@@ -27,12 +27,15 @@ export function written(c: Chosen, language: Target["language"], format = ""): s
   }
   if (language === "promql") {
     if (c.v.multi || all) return list.length === 0 ? ".*" : list.length === 1 ? quotedRegex(list[0]!) : `(${list.map(quotedRegex).join("|")})`;
-    return c.v.type === "interval" || c.v.type === "constant" || c.v.type === "text" ? (list[0] ?? "") : (list[0] ?? "").replace(/["\\]/g, "\\$&");
+    return inText ? (list[0] ?? "").replace(/["\\]/g, "\\$&") : (list[0] ?? "");
   }
   if (language === "sql") return c.v.multi || all ? list.map((x) => `'${x.replaceAll("'", "''")}'`).join(",") || "NULL" : (list[0] ?? "").replaceAll("'", "''");
   const word = (x: string) => (/^[\p{L}\p{N}_.-]+$/u.test(x) && !/^(and|or|not|to)$/i.test(x) ? x : `"${x.replace(/["\\]/g, "\\$&")}"`);
-  return list.length === 1 ? word(list[0]!) : `(${list.map(word).join(" or ")})`;
+  return list.length === 0 ? "*" : list.length === 1 ? word(list[0]!) : `(${list.map(word).join(" or ")})`;
 }
+
+/** Whether a place of a statement is between double quotes. */
+const between = (text: string, at: number) => (text.slice(0, at).replace(/\\./g, "").split('"').length - 1) % 2 === 1;
 // In a PromQL string the backslashes of the expression are written twice.
 const quotedRegex = (s: string) => escapeRegex(s).replace(/["\\]/g, "\\$&");
 
@@ -42,7 +45,7 @@ export const seconds = (s: number) => (s >= 86400 && s % 86400 === 0 ? `${s / 86
 
 /** Puts values in place of $name, ${name} and ${name:format}; what is unknown stays. */
 export function fill(text: string, chosen: readonly Chosen[], language: Target["language"], w: Window): string {
-  return text.replace(/\$\{(\w+)(?::(\w+))?\}|\$(\w+)|\[\[(\w+)(?::(\w+))?\]\]/g, (all, a?: string, f?: string, b?: string, c?: string, g?: string) => {
+  return text.replace(/\$\{(\w+)(?::(\w+))?\}|\$(\w+)|\[\[(\w+)(?::(\w+))?\]\]/g, (all: string, a?: string, f?: string, b?: string, c?: string, g?: string, at = 0) => {
     const name = a ?? b ?? c!;
     switch (name) {
       case "__interval": return seconds(w.step);
@@ -55,7 +58,7 @@ export function fill(text: string, chosen: readonly Chosen[], language: Target["
       case "__to": return String(w.span.end);
     }
     const hit = chosen.find((x) => x.v.name === name);
-    return hit ? written(hit, language, f ?? g ?? "") : all;
+    return hit ? written(hit, language, f ?? g ?? "", between(text, at)) : all;
   });
 }
 

@@ -1,7 +1,8 @@
 // A dashboard: the page's state, its head, and editing with undo.
 import { TimeControl } from "../el/time.ts";
 import { type ApiError, explain } from "../lib/api.ts";
-import { boot, may, orgPath } from "../lib/boot.ts";
+import { remember } from "../dashboards/recent.ts";
+import { may, orgPath } from "../lib/boot.ts";
 import { button, h, icon, visible } from "../lib/dom.ts";
 import { bind } from "../lib/keys.ts";
 import { confirm, copy, dialog, menu, toast } from "../lib/layers.ts";
@@ -332,12 +333,3 @@ export class DashboardPage implements Host {
 }
 
 const nice = (s: number) => { const steps = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400]; return steps.find((x) => x >= s) ?? Math.ceil(s / 86400) * 86400; };
-
-/** Notes which dashboards were opened last, in this browser. */
-export function remember(id: string) {
-  const key = `ms.dashboards.${boot.org}`;
-  try { localStorage.setItem(key, JSON.stringify([id, ...recent().filter((x) => x !== id)].slice(0, 30))); } catch { /* storage is full or off: nothing depends on it */ }
-}
-export function recent(): string[] {
-  try { const v: unknown = JSON.parse(localStorage.getItem(`ms.dashboards.${boot.org}`) ?? "[]"); return Array.isArray(v) ? v.filter((x): x is string => typeof x === "string") : []; } catch { return []; }
-}

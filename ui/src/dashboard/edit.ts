@@ -24,15 +24,22 @@ export function editPanel(start: Panel, host: Host): Promise<Panel | undefined> 
     const preview = new PanelView(p, { editing: false, window: (w) => host.window(w), get chosen() { return host.chosen; }, get range() { return host.range; }, act: () => {} });
     preview.el.classList.add("d-preview");
     const queries = h("div", { class: "stack" }), options = h("div", { class: "d-opts" }), raw = h("textarea", { class: "in mono", rows: "14", spellcheck: "false", "aria-label": "The panel as JSON" }), problem = h("p", { class: "alert", role: "alert", hidden: true });
-    const set = (change: Partial<Panel>, quiet = false) => { p = { ...p, ...change }; preview.update(p); if (!quiet) draw(); };
-    const setOption = (change: Options) => set({ options: clean({ ...p.options, ...change }) }, true);
-    const setTarget = (i: number, change: Partial<Target>, quiet = true) => set({ targets: (p.targets ?? []).map((t, k) => (k === i ? { ...t, ...change } : t)) }, quiet);
-    const draw = () => {
-      queries.replaceChildren(...(p.type === "text" ? [] : [...(p.targets ?? []).map((t, i) => queryRow(t, i, setTarget, () => set({ targets: p.targets!.filter((_, k) => k !== i) }), () => preview.refresh())),
-        h("div", null, button({ text: "Add a query", icon: "plus", on: () => set({ targets: [...(p.targets ?? []), { ref: nextRef(p.targets ?? []), language: p.targets?.at(-1)?.language ?? "promql", statement: "" }] }) }))]));
-      options.replaceChildren(...optionFields(p, set, setOption));
-      raw.value = JSON.stringify(p, null, 2);
+    // What is typed counts at once; the preview follows when the reader rests.
+    let timer = 0;
+    const set = (change: Partial<Panel>, redraw: "all" | "options" | "" = "all") => {
+      p = { ...p, ...change };
+      clearTimeout(timer);
+      timer = window.setTimeout(() => preview.update(p), 500);
+      if (redraw === "all") drawQueries();
+      if (redraw) drawOptions();
     };
+    const setOption = (change: Options) => set({ options: clean({ ...p.options, ...change }) }, "");
+    const setTarget = (i: number, change: Partial<Target>, redraw: "all" | "" = "") => set({ targets: (p.targets ?? []).map((t, k) => (k === i ? { ...t, ...change } : t)) }, redraw);
+    const drawQueries = () => {
+      queries.replaceChildren(...(p.type === "text" ? [] : [...(p.targets ?? []).map((t, i) => queryRow(t, i, setTarget, () => set({ targets: p.targets!.filter((_, k) => k !== i) }), () => { clearTimeout(timer); preview.update(p); preview.refresh(); })),
+        h("div", null, button({ text: "Add a query", icon: "plus", on: () => set({ targets: [...(p.targets ?? []), { ref: nextRef(p.targets ?? []), language: p.targets?.at(-1)?.language ?? "promql", statement: "" }] }) }))]));
+    };
+    const drawOptions = () => options.replaceChildren(...optionFields(p, set, setOption));
     const json = h("details", { class: "d-json" }, h("summary", null, "JSON"), raw, h("div", null, button({ text: "Take this JSON", on: () => {
       try {
         const next = JSON.parse(raw.value) as Panel;
@@ -41,7 +48,8 @@ export function editPanel(start: Panel, host: Host): Promise<Panel | undefined> 
       } catch (e) { problem.hidden = false; problem.textContent = `This is not JSON: ${(e as Error).message}`; }
     } })), problem);
     json.addEventListener("toggle", () => { raw.value = JSON.stringify(p, null, 2); });
-    draw();
+    drawQueries();
+    drawOptions();
     queueMicrotask(() => preview.refresh());
     return [h("div", { class: "d-editor" }, h("div", { class: "d-left" }, preview.el, queries), h("div", { class: "d-right", tabindex: "0", role: "group", "aria-label": "Options" }, options, json)),
       h("div", { class: "acts" }, button({ text: "Cancel", on: () => close() }), button({ text: "Apply", cls: "primary", on: () => close(p) }))];
@@ -50,19 +58,18 @@ export function editPanel(start: Panel, host: Host): Promise<Panel | undefined> 
 
 const nextRef = (list: Target[]) => { for (let i = 0; ; i++) { const r = String.fromCharCode(65 + (i % 26)) + (i >= 26 ? Math.floor(i / 26) : ""); if (!list.some((t) => t.ref === r)) return r; } };
 
-function queryRow(t: Target, i: number, set: (i: number, change: Partial<Target>, quiet?: boolean) => void, remove: () => void, run: () => void): HTMLElement {
+function queryRow(t: Target, i: number, set: (i: number, change: Partial<Target>, redraw?: "all" | "") => void, remove: () => void, run: () => void): HTMLElement {
   const e = new MsEditor();
   e.label = `Query ${t.ref}`;
   e.language = t.language;
   e.multiline = t.language === "sql";
   e.placeholder = { promql: "rate(requests_total[$__rate_interval])", sql: "SELECT histogram(_timestamp, '1 minute') AS time, count(*) AS n FROM app GROUP BY time", search: "level:error timeout" }[t.language];
   e.value = t.statement;
-  e.addEventListener("ms:change", (ev) => { ev.stopPropagation(); clearTimeout(timer); timer = window.setTimeout(() => set(i, { statement: e.value }), 600); });
-  e.addEventListener("ms:run", (ev) => { ev.stopPropagation(); clearTimeout(timer); set(i, { statement: e.value }); run(); });
-  let timer = 0;
+  e.addEventListener("ms:change", (ev) => { ev.stopPropagation(); set(i, { statement: e.value }); });
+  e.addEventListener("ms:run", (ev) => { ev.stopPropagation(); run(); });
   const id = (n: string) => `q-${i}-${n}`, streams = boot.streams.filter((s) => s.signal === "logs").map((s): [string, string] => [s.name, s.name]);
   return h("fieldset", { class: "d-query" }, h("legend", null, `Query ${t.ref}`), e, h("div", { class: "filters" },
-    field("Language", select([["promql", "PromQL"], ["sql", "SQL"], ["search", "Search"]], t.language, (v) => set(i, { language: v as QueryLanguage, ...(v === "search" && !t.stream && streams[0] ? { stream: streams[0][0] } : {}) }, false)), id("lang")),
+    field("Language", select([["promql", "PromQL"], ["sql", "SQL"], ["search", "Search"]], t.language, (v) => set(i, { language: v as QueryLanguage, ...(v === "search" && !t.stream && streams[0] ? { stream: streams[0][0] } : {}) }, "all")), id("lang")),
     t.language === "search" && field("Stream", select(streams, t.stream ?? "", (v) => set(i, { stream: v })), id("stream")),
     t.language !== "search" && field("Legend", textbox(t.legend ?? "", (v) => set(i, { legend: v }), { placeholder: "{{service}}" }), id("legend")),
     t.language === "promql" && check("Newest value only", t.instant === true, (v) => set(i, { instant: v })),
@@ -75,10 +82,10 @@ const clean = (o: Options): Options => Object.fromEntries(Object.entries(o).filt
 
 const numberOf = (v: string) => (v.trim() === "" || Number.isNaN(Number(v)) ? undefined : Number(v));
 
-function optionFields(p: Panel, set: (c: Partial<Panel>) => void, opt: (c: Options) => void): HTMLElement[] {
+function optionFields(p: Panel, set: (c: Partial<Panel>, redraw?: "all" | "options" | "") => void, opt: (c: Options) => void): HTMLElement[] {
   const o = p.options ?? {}, out: HTMLElement[] = [
-    field("Title", textbox(p.title ?? "", (v) => set({ title: v })), "p-title"), field("Description", textbox(p.description ?? "", (v) => set({ description: v })), "p-desc"),
-    field("Shown as", select(types, p.type, (v) => set({ type: v as PanelType })), "p-type"),
+    field("Title", textbox(p.title ?? "", (v) => set({ title: v }, "")), "p-title"), field("Description", textbox(p.description ?? "", (v) => set({ description: v }, "")), "p-desc"),
+    field("Shown as", select(types, p.type, (v) => set({ type: v as PanelType }, "all")), "p-type"),
   ];
   if (p.type === "text") return [...out, field("Text", h("textarea", { class: "in mono", rows: "12", onchange: (e: Event) => opt({ content: (e.target as Field).value }) }, o.content ?? ""), "p-content", "Markdown: headings, lists, links, emphasis, code.")];
   if (p.type === "logs" || p.type === "traces") return out;
