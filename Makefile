@@ -35,9 +35,10 @@ dev: build ## start a node in ./data/dev with a known owner (dev@localhost.test 
 	MS_NODE_DATA_DIR=$(CURDIR)/data/dev MS_AUTH_ROOT_EMAIL=dev@localhost.test MS_AUTH_ROOT_PASSWORD=millstream-dev MS_TELEMETRY_LOG_LEVEL=debug $(BIN)/millstream serve
 
 .PHONY: test
-test: deps $(VERSITYGW) ## run every test, with the race detector, against real PostgreSQL and a real S3 server
+test: deps $(VERSITYGW) ## run every test: Go with the race detector against real PostgreSQL and a real S3 server, then the pages in a real browser
 	$(MAKE) check
 	go test -race -timeout 25m $(PKGS)
+	$(MAKE) ui-check browser
 
 .PHONY: race
 race: test ## the same as test: the race detector is always on
@@ -70,6 +71,7 @@ bench: build ## the figures of BENCHMARKS.md: package benchmarks, then the produ
 UI_MODULES := ui/node_modules/.package-lock.json
 
 $(UI_MODULES): ui/package-lock.json
+	scripts/deps.sh node
 	npm ci --prefix ui --ignore-scripts --no-audit --no-fund
 	@touch $@
 

@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# Installs what Millstream needs from the distribution: a C++ compiler (the SQL engine is linked in) and PostgreSQL's server binaries; and the packages given, named as their commands.
+# Installs what Millstream needs from the distribution: a C++ compiler (the SQL engine is linked in) and PostgreSQL's server binaries; and the packages given, named as their commands (node brings npm along).
 set -euo pipefail
 missing=()
 command -v g++ >/dev/null || missing+=(g++)
 command -v pg_ctl >/dev/null || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || missing+=(postgresql)
-for package in "$@"; do command -v "$package" >/dev/null || missing+=("$package"); done
+for package in "$@"; do
+  command -v "$package" >/dev/null && continue
+  if [ "$package" = node ]; then missing+=(nodejs npm); else missing+=("$package"); fi
+done
 command -v go >/dev/null || { echo "Go 1.26 or newer is needed: see https://go.dev/doc/install" >&2; exit 1; }
 [ ${#missing[@]} -eq 0 ] && exit 0
 echo "installing ${missing[*]}"

@@ -1,0 +1,1 @@
+import"./c.LVIWZHGT.js";import"./c.5UIX7T22.js";

@@ -1,1 +1,0 @@
-import"./c.VV5QHPEB.js";import"./c.5QI6HH5N.js";import"./c.ONYEH6N7.js";

@@ -1,1 +1,0 @@
-import"./c.GXBYSAC4.js";import"./c.K3RACSUY.js";
