@@ -28,7 +28,7 @@ func TestHistogram(t *testing.T) {
 		got = append(got, fmt.Sprint(*s.Value, s.Total, s.Counts))
 	}
 	expect(t, "series", got, "info4 [2 0 2]", "error2 [1 0 1]", "warn1 [1 0 0]")
-	if h.Total != 7 || len(h.Buckets) != 3 || h.Buckets[1] != "2026-11-30T00:05:00.000000000Z" {
+	if h.Total != 7 || h.Warnings == nil || len(h.Buckets) != 3 || h.Buckets[1] != "2026-11-30T00:05:00.000000000Z" {
 		t.Errorf("%+v", h)
 	}
 	h, err = n.Histogram(t.Context(), app("level = 'error' -- the bad ones"), 0, "")

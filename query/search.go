@@ -75,7 +75,7 @@ func (e *Engine) schema(ctx context.Context, key millstream.StreamKey) (*millstr
 func (e *Engine) inSQL(ctx context.Context, sel *Selection) (warnings []string, err error) {
 	switch sel.Language {
 	case "", "sql":
-		return nil, nil
+		return []string{}, nil // not nil: an answer lists its warnings, also when there are none
 	case languageSearch:
 	default:
 		return nil, millstream.Errorf(millstream.Invalid, "the language %q of a filter is unknown: use sql or search", sel.Language)
@@ -86,7 +86,7 @@ func (e *Engine) inSQL(ctx context.Context, sel *Selection) (warnings []string, 
 		return nil, err
 	}
 	sel.Language, sel.Filter = "sql", t.Filter
-	return t.Warnings, nil
+	return append([]string{}, t.Warnings...), nil
 }
 
 // Completion proposes what may stand at a place of a search.
