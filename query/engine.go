@@ -84,6 +84,7 @@ type Engine struct {
 	metrics *engineMetrics
 	running *running
 	gate    *admission
+	tails   *admission
 	lists   *metricLists
 	kept    *summaries // of parts of trace segments
 }
@@ -105,7 +106,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	return &Engine{
 		cfg: cfg, log: cfg.Log.With("component", "query"), metrics: newMetrics(cfg.Registerer),
-		running: newRunning(cfg.Now), gate: newAdmission(cfg.Limits.MaxConcurrent, cfg.Limits.Queue),
+		running: newRunning(cfg.Now), gate: newAdmission(cfg.Limits.MaxConcurrent, cfg.Limits.Queue), tails: newAdmission(maxTails, 0),
 		lists: &metricLists{orgs: map[millstream.OrgID]*metricList{}},
 		kept:  newSummaries(maxSummaries),
 	}, nil

@@ -213,6 +213,38 @@ func TestMetricTables(t *testing.T) {
 	}
 }
 
+// One organization cannot take the node's memory with tails that nobody reads, and does not stand in the way of others.
+func TestTooManyTails(t *testing.T) {
+	n := newNode(t, nil)
+	requests(n, true)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	const most = 100
+	for range most {
+		go func() { done <- n.Tail(ctx, app(""), func(query.TailEvent) error { return nil }) }()
+	}
+	for range most {
+		<-n.subbed
+	}
+	if err := n.Tail(ctx, app(""), nil); millstream.KindOf(err) != millstream.RateLimited {
+		t.Errorf("one tail more: %v", err)
+	}
+	elsewhere := app("")
+	elsewhere.Org = "another"
+	if err := n.Tail(ctx, elsewhere, nil); millstream.KindOf(err) != millstream.NotFound { // it has no such stream
+		t.Errorf("another organization: %v", err)
+	}
+	cancel()
+	for range most {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	if err := n.Tail(ctx, app("length(message) > 3"), nil); millstream.KindOf(err) == millstream.RateLimited {
+		t.Errorf("after all have ended: %v", err)
+	}
+}
+
 func TestTail(t *testing.T) {
 	n := newNode(t, nil)
 	requests(n, true)

@@ -17,12 +17,19 @@ type TailEvent struct {
 	Dropped int64 // records left out since the last event because the reader was slow; they were not filtered
 }
 
-// tailQueue is how many events wait for a slow reader.
-const tailQueue = 32
+const (
+	tailQueue = 32  // events that wait for a slow reader
+	maxTails  = 100 // live tails of an organization at a time: each filters every batch of its stream and may hold a queue of events
+)
 
 // Tail calls emit with the new records of a stream that pass the selection's filter, until ctx ends or emit fails; the selection's range is not used. It
-// returns nil when ctx ended.
+// returns nil when ctx ended; one tail too many is RateLimited.
 func (e *Engine) Tail(ctx context.Context, sel Selection, emit func(TailEvent) error) error {
+	place, err := e.tails.join(sel.Org)
+	if err != nil {
+		return millstream.Errorf(millstream.RateLimited, "%d live tails of the organization are open, the most that are allowed: close some first", maxTails)
+	}
+	defer e.tails.leave(sel.Org, place)
 	filter, st, err := e.tailFilter(ctx, sel)
 	if err != nil {
 		return err
