@@ -20,7 +20,7 @@ function inline(text: string): (Node | string)[] {
 
 // Only http, https and paths of this node are followed.
 function link(to: string, text: string): Node | string {
-  const ours = /^\/(?!\/)/.test(to);
+  const ours = /^\/(?![/\\])/.test(to); // browsers take \ for /, and two of them lead elsewhere
   return ours || /^https?:\/\//i.test(to) ? h("a", { class: "link", href: to, ...(ours ? {} : { rel: "noopener noreferrer", target: "_blank" }) }, text || to) : text;
 }
 

@@ -42,3 +42,18 @@ export const percent = (share: number) => (share >= 0.9995 ? "100%" : share > 0 
 export const ago = (ms: number, now = Date.now()) => (now - ms < 1000 && now >= ms ? "now" : now >= ms ? `${duration(Math.floor((now - ms) / 1000) * 1e9)} ago` : `in ${duration(Math.ceil((ms - now) / 1000) * 1e9)}`);
 
 export const plural = (n: number, one: string, many = one + "s") => `${count(n)} ${n === 1 ? one : many}`;
+
+const levels = 40; // of nesting that are laid out; each of them indents every line below it, and a hostile 100 kB would become hundreds of megabytes
+
+/** JSON over several lines; undefined for what is none, or nested too deep. */
+export function laidOut(json: string): string | undefined {
+  let depth = 0, quoted = false;
+  for (let i = 0; i < json.length; i++) {
+    const c = json[i];
+    if (c === '"') quoted = !quoted;
+    else if (quoted) { if (c === "\\") i++; }
+    else if (c === "[" || c === "{") { if (++depth > levels) return undefined; }
+    else if (c === "]" || c === "}") depth--;
+  }
+  try { return JSON.stringify(JSON.parse(json), null, 2); } catch { return undefined; }
+}

@@ -1,6 +1,6 @@
 // One record in full: its fields with what can be done with each, and as JSON. Used by the drawer and by rows that are open in place.
 import { button, h, icon } from "../lib/dom.ts";
-import { bytes } from "../lib/format.ts";
+import { bytes, laidOut } from "../lib/format.ts";
 import { copy } from "../lib/layers.ts";
 import { type Marks, nodes } from "./marks.ts";
 import { type Roles, type Row, textOf, toJSON } from "./record.ts";
@@ -69,7 +69,7 @@ export function messageBox(row: Row, roles: Roles, marks: Marks): HTMLElement | 
   const v = roles.message ? row.get(roles.message) : undefined;
   if (v === null || v === undefined || v === "") return undefined;
   const text = textOf(v), box = h("div", { class: "msgbox" }), body = h("div", { class: "mono", tabindex: "0", role: "region", "aria-label": "Message" });
-  const pretty = /^\s*[[{]/.test(text) && text.length < 200_000 ? parsed(text) : undefined;
+  const pretty = /^\s*[[{]/.test(text) && text.length < 200_000 ? laidOut(text) : undefined;
   clipped(body, pretty ?? text, marks.of(roles.message!));
   box.append(body);
   if (!pretty) return box;
@@ -77,10 +77,6 @@ export function messageBox(row: Row, roles: Roles, marks: Marks): HTMLElement | 
   box.append(b);
   return box;
 }
-function parsed(text: string): string | undefined {
-  try { return JSON.stringify(JSON.parse(text), null, 2); } catch { return undefined; }
-}
-
 /** The record as JSON, with colours. */
 export function jsonView(row: Row, marks: Marks): HTMLElement {
   const text = toJSON(row, 2), pre = h("pre", { class: "mono json", tabindex: "0", role: "region", "aria-label": "JSON" });

@@ -17,3 +17,24 @@ test("names of Object.prototype are nothing special", async () => {
   const r = parseRange("constructor", { now: 0, zone: "UTC" } as any);
   assert.ok("error" in r, JSON.stringify(r));
 });
+
+test("JSON that would fill the memory is not laid out", async () => {
+  const { laidOut } = await import("../../src/lib/format.ts");
+  assert.equal(laidOut('{"a":[1,"]"]}'), '{\n  "a": [\n    1,\n    "]"\n  ]\n}');
+  assert.equal(laidOut("{not json"), undefined);
+  assert.ok(laidOut('{"' + "[".repeat(100) + '":"\\"[[["}'), "brackets in texts are no nesting");
+  const wide = `[${"1,".repeat(90_000)}1]`, nest = (n: number) => '{"a":'.repeat(n) + wide + "}".repeat(n);
+  assert.ok(laidOut(nest(30))!.length < 10e6);
+  assert.equal(laidOut(nest(2000)), undefined);
+  assert.equal(laidOut('["' + '\\"'.repeat(90_000)), undefined, "a text without an end");
+});
+
+test("a link of Markdown leads to this node or says that it does not", async () => {
+  (globalThis as any).Node ??= class {};
+  if (!("navigator" in globalThis)) (globalThis as any).navigator = { platform: "" };
+  const made: Record<string, string>[] = [];
+  (globalThis as any).document.createElement = () => { const attrs: Record<string, string> = {}; made.push(attrs); return { setAttribute: (k: string, v: string) => { attrs[k] = v; }, append() {} }; };
+  const { markdown } = await import("../../src/dashboard/markdown.ts");
+  markdown("[a](/x/logs) [b](/\\evil.test) [c](//evil.test) [d](javascript:alert(1)) [e](https://other.test)");
+  assert.deepEqual(made.filter((a) => a.href).map((a) => [a.href, a.rel ?? ""]), [["/x/logs", ""], ["https://other.test", "noopener noreferrer"]]);
+});
