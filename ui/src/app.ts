@@ -14,6 +14,7 @@ const themeButton = $("#theme");
 const showTheme = () => themeButton?.replaceChildren(icon(dark() ? "sun" : "moon"));
 themeButton?.addEventListener("click", () => { void setPrefs({ theme: dark() ? "light" : "dark" }); });
 document.addEventListener("ms:look", showTheme);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", showTheme);
 showTheme();
 
 const densities = ["compact", "normal", "comfortable"] as const;
