@@ -1,13 +1,16 @@
 // The metric browser: finds metrics by words of their names on the server, shows what one is and which labels it has, and puts names into the query.
 import { announce } from "../lib/a11y.ts";
-import { ApiError, explain } from "../lib/api.ts";
+import { type ApiError, explain, json } from "../lib/api.ts";
 import { button, h, icon, visible } from "../lib/dom.ts";
-import { count, plural } from "../lib/format.ts";
-import { resolve, type Range } from "../lib/time.ts";
+import { count, plural, short } from "../lib/format.ts";
+import { now, resolve, type Range } from "../lib/time.ts";
 import { failure, skeleton } from "../lib/states.ts";
 import { call, number, selector } from "./prom.ts";
 
+const RECENT = 6 * 3_600_000; // ms for which the node keeps a list of the names
 const MOST_NAMES = 1000, MOST_VALUES = 200, PAGE = 100;
+
+interface Found { name: string; type?: string; unit?: string; help?: string; series?: number }
 
 export interface Meta { type: string; unit: string; help: string }
 export interface BrowserEvents { insert(text: string): void; range(): Range; close(): void }
@@ -19,7 +22,7 @@ export class Browser {
   private readonly list = h("ul", { class: "mb-list", "aria-label": "Names" });
   private abort: AbortController | undefined;
   private timer = 0;
-  private names: string[] = [];
+  private names: Found[] = [];
   private shown = 0;
   private meta = new Map<string, Meta>();
   private loaded = false;
@@ -28,7 +31,7 @@ export class Browser {
     this.el.append(h("div", { class: "mb-hd" }, h("div", { class: "mb-search" }, icon("search", "s"), this.field), button({ icon: "chevron-left", label: "Hide the metric browser", cls: "ghost icon sm", on: () => on.close() })), this.note, this.list);
     this.field.addEventListener("input", () => { clearTimeout(this.timer); this.timer = window.setTimeout(() => void this.search(), 150); });
     this.field.addEventListener("keydown", (e) => {
-      if (e.key === "Enter" && this.names[0]) { e.preventDefault(); this.on.insert(selector(this.names[0])); }
+      if (e.key === "Enter" && this.names[0]) { e.preventDefault(); this.on.insert(selector(this.names[0].name)); }
       else if (e.key === "ArrowDown") { e.preventDefault(); this.list.querySelector<HTMLElement>("button")?.focus(); }
       else if (e.key === "Escape" && this.field.value) { e.preventDefault(); e.stopPropagation(); this.field.value = ""; void this.search(); }
     });
@@ -52,19 +55,18 @@ export class Browser {
     const mine = (this.abort = new AbortController()), words = this.field.value.trim().split(/\s+/).filter(Boolean);
     const wait = window.setTimeout(() => this.list.replaceChildren(h("li", null, skeleton(8))), 150);
     try {
-      const match = words.map((w) => `__name__=~${JSON.stringify(`(?i).*${w.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&")}.*`)}`).join(", ");
-      const { data, warnings } = await call<string[]>("label/__name__/values", { ...this.span(), limit: MOST_NAMES, ...(match ? { "match[]": `{${match}}` } : {}) }, mine.signal);
+      const { list, total, cut } = await this.find(words, mine.signal);
       if (mine !== this.abort) return;
       clearTimeout(wait);
-      this.names = data;
-      const cut = (warnings ?? []).some((w) => w.includes("truncated"));
-      this.note.textContent = cut ? `The first ${count(data.length)} names. Type more of the name to see others.` : data.length ? plural(data.length, "metric") : "";
+      this.names = list;
+      for (const m of list) if (m.type !== undefined) this.meta.set(m.name, { type: m.type, unit: m.unit ?? "", help: m.help ?? "" });
+      this.note.textContent = cut ? `${count(list.length)} of ${total === undefined ? "more" : count(total)} metrics. Type more of the name to see others.` : list.length ? plural(list.length, "metric") : "";
       this.shown = 0;
       this.list.replaceChildren();
       this.list.scrollTop = 0;
-      if (data.length === 0) this.list.append(h("li", { class: "mb-none" }, words.length ? "No metric in this time range has such a name." : "No metric was received in this time range."));
+      if (list.length === 0) this.list.append(h("li", { class: "mb-none" }, words.length ? "No metric has such a name." : "No metric was received in this time."));
       this.more();
-      if (words.length) announce(cut ? `More than ${data.length} metrics` : plural(data.length, "metric"));
+      if (words.length) announce(this.note.textContent || "No metric has such a name");
     } catch (e) {
       clearTimeout(wait);
       const err = explain(e);
@@ -74,15 +76,27 @@ export class Browser {
     }
   }
 
+  /** The names that have all words. The node keeps those of the last hours in a list; for older times they are asked for by their range. */
+  private async find(words: string[], signal: AbortSignal): Promise<{ list: Found[]; total?: number; cut: boolean }> {
+    const span = this.span();
+    if (span.end * 1000 > now() - RECENT) {
+      const a = await json<{ metrics: Found[]; total: number; cut: boolean }>(`/query/metrics?${new URLSearchParams({ search: words.join(" "), limit: String(MOST_NAMES) })}`, { signal });
+      return { list: a.metrics.map((m) => ({ type: "", ...m })), total: a.total, cut: a.cut };
+    }
+    const match = words.map((w) => `__name__=~${JSON.stringify(`(?i).*${w.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&")}.*`)}`).join(", ");
+    const { data, warnings } = await call<string[]>("label/__name__/values", { ...span, limit: MOST_NAMES, ...(match ? { "match[]": `{${match}}` } : {}) }, signal);
+    return { list: data.map((name) => ({ name })), cut: (warnings ?? []).some((w) => w.includes("truncated")) };
+  }
+
   private more() {
     const next = this.names.slice(this.shown, this.shown + PAGE);
     this.shown += next.length;
-    this.list.append(...next.map((name) => this.item(name)));
+    this.list.append(...next.map((m) => this.item(m)));
   }
 
-  private item(name: string) {
+  private item({ name, type, series, help }: Found) {
     const toggle = h("button", { type: "button", class: "mb-open", "aria-expanded": "false", "aria-label": `About ${visible(name)}`, onclick: () => void this.expand(li, name) }, icon("chevron-right", "xs"));
-    const li = h("li", { class: "mb-item" }, h("div", { class: "mb-row" }, toggle, h("button", { type: "button", class: "mb-name", title: `Put ${visible(name)} into the query`, onclick: () => this.on.insert(selector(name)) }, name.trim() ? visible(name) : JSON.stringify(name))));
+    const li = h("li", { class: "mb-item" }, h("div", { class: "mb-row" }, toggle, h("button", { type: "button", class: "mb-name", title: help ? visible(help) : `Put ${visible(name)} into the query`, onclick: () => this.on.insert(selector(name)) }, name.trim() ? visible(name) : JSON.stringify(name)), series !== undefined && h("span", { class: "mb-n", title: `${type || "unknown type"}, ${plural(series, "series", "series")}` }, short(series))));
     return li;
   }
 

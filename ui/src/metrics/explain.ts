@@ -4,7 +4,7 @@ import { button, h, visible } from "../lib/dom.ts";
 import { duration, plural } from "../lib/format.ts";
 import { failure, skeleton } from "../lib/states.ts";
 import { formatValue } from "../lib/units.ts";
-import { type Ast, parts, text, title } from "./ast.ts";
+import { type Ast, inside, parts, texts, title } from "./ast.ts";
 import { call, instant, type Series } from "./prom.ts";
 import type { Run } from "./run.ts";
 import { letter } from "./state.ts";
@@ -26,7 +26,7 @@ export class ExplainView {
       const head = h("h2", null, `Query ${letter(r.index)}`);
       try {
         const { data } = await call<Ast>("parse_query", { query: r.query }, this.abort.signal);
-        return h("section", null, head, h("ul", { class: "ex" }, this.node(data, run.span.end)));
+        return h("section", null, head, h("ul", { class: "ex" }, this.node(inside(data), texts(r.query), run.span.end)));
       } catch (e) {
         return h("section", null, head, failure(errorText(e)));
       }
@@ -37,14 +37,13 @@ export class ExplainView {
     await Promise.all(Array.from({ length: AT_ONCE }, next));
   }
 
-  private node(n: Ast, end: number): HTMLElement {
+  private node(n: Ast, text: (n: Ast) => string, end: number): HTMLElement {
     const facts = h("span", { class: "ex-facts" }), query = text(n), inner = parts(n);
-    if (n.type === "parenExpr" && n.expr) return this.node(n.expr, end);
     if (this.work.length < MOST_NODES) this.work.push(() => this.measure(query, end, facts));
     else facts.textContent = "not measured";
     return h("li", null,
-      h("div", { class: "ex-node" }, h("code", { class: "ex-t", title: query }, visible(title(n))), facts, n.type !== "matrixSelector" && button({ text: "Run alone", cls: "ghost sm", label: `Run alone: ${visible(query)}`, on: () => this.on.run(query) })),
-      inner.length > 0 && h("ul", null, inner.map((x) => this.node(x, end))));
+      h("div", { class: "ex-node" }, h("code", { class: "ex-t", title: query }, visible(title(n, text))), facts, n.type !== "matrixSelector" && button({ text: "Run alone", cls: "ghost sm", label: `Run alone: ${visible(query)}`, on: () => this.on.run(query) })),
+      inner.length > 0 && h("ul", null, inner.map((x) => this.node(x, text, end))));
   }
 
   private async measure(query: string, end: number, box: HTMLElement) {
