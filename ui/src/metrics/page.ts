@@ -61,6 +61,7 @@ export class MetricsPage {
     onNavigate(() => { this.take(readState()); this.run(false); });
     this.keys();
     this.showBrowser(innerWidth > 1180 && localStorage.getItem("ms.metrics.browser") !== "off", false);
+    matchMedia("(max-width:1180px)").addEventListener("change", (e) => { if (e.matches) this.showBrowser(false, false); }); // there it would lie over the results
     await this.unfold();
     this.take(this.s);
     this.run(false);
