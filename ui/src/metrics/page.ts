@@ -23,6 +23,9 @@ const unitChoices: [string, string][] = [["", "Automatic unit"], ["short", "No u
 const viewNames: Record<View, [string, string]> = { graph: ["Graph", "chart-line"], table: ["Table", "table-2"], heatmap: ["Heatmap", "grid-3x3"], explain: ["Explain", "git-fork"] };
 const kindNames = { line: ["Lines", "chart-line"], area: ["Areas", "chart-area"], stack: ["Stacked", "layers"], bars: ["Bars", "chart-bar"] } as const;
 
+/** Whether the reader wants the metric browser to be open. */
+const wanted = () => { try { return localStorage.getItem("ms.metrics.browser") !== "off"; } catch { return true; } };
+
 interface Shown { el: HTMLElement; stop?(): void }
 
 export class MetricsPage {
@@ -60,8 +63,9 @@ export class MetricsPage {
     this.time.addEventListener("ms:refresh", (e) => { const d = (e as CustomEvent<{ every?: string; now?: boolean }>).detail; if (d.every !== undefined) { this.s.refresh = d.every; writeState(this.s, "replace"); } else this.run("replace"); });
     onNavigate(() => { this.take(readState()); this.run(false); });
     this.keys();
-    this.showBrowser(innerWidth > 1180 && localStorage.getItem("ms.metrics.browser") !== "off", false);
-    matchMedia("(max-width:1180px)").addEventListener("change", (e) => { if (e.matches) this.showBrowser(false, false); }); // there it would lie over the results
+    const small = matchMedia("(max-width:1180px)"), browse = () => this.showBrowser(!small.matches && wanted(), false); // on a small window it would lie over the results
+    small.addEventListener("change", browse);
+    browse();
     await this.unfold();
     this.take(this.s);
     this.run(false);
