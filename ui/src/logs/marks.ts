@@ -5,6 +5,28 @@ export interface Term { field?: string; text: string; kind: "word" | "value" | "
 
 const escape = (t: string) => t.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
 
+/** Whether an expression that the server matches in linear time may take this machine's, which tries every way, forever: then its matches are not marked. A link can
+ * bring such an expression, and a sender the text for it. */
+export function slow(expression: string): boolean {
+  const groups = [false]; // whether what is in each open group repeats or has alternatives
+  let wide = 0; // repetitions of what fits nearly everything
+  for (const m of expression.matchAll(/\\[pP]\{[^}]*\}|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|./gsu)) {
+    const c = m[0], next = expression[m.index + c.length] ?? "", repeats = next === "*" || next === "+" || next === "{";
+    if (c === "(") groups.push(false);
+    else if (c === "|") groups[groups.length - 1] = true;
+    else if (c === ")") {
+      const busy = groups.pop() ?? false;
+      if (busy && repeats) return true;
+      if (groups.length === 0) return true; // it is none
+      if (busy || repeats) groups[groups.length - 1] = true;
+    } else if (repeats && c !== "*" && c !== "+") {
+      groups[groups.length - 1] = true;
+      if (/^(\.|\\[wWDSpP]|\[)/.test(c) && ++wide > 2) return true;
+    }
+  }
+  return false;
+}
+
 /** One expression for what a field's text is to be marked for; undefined: nothing. */
 export class Marks {
   private any: Term[] = [];
@@ -20,8 +42,8 @@ export class Marks {
     const parts = terms.flatMap((t) => {
       if (!t.text) return [];
       const words = t.text.split(/\s+/).filter(Boolean).map((w) => escape(w)).join("[^\\p{L}\\p{N}]+");
-      if (t.kind === "wildcard") return words.replaceAll("\\*", "[\\p{L}\\p{N}_.-]*");
-      return t.kind === "regex" ? t.text : words;
+      if (t.kind === "wildcard") return words.replace(/\\\*$/, "").split("\\*").length > 3 ? [] : words.replaceAll("\\*", "[\\p{L}\\p{N}_.-]{0,48}");
+      return t.kind !== "regex" ? words : slow(t.text) ? [] : t.text;
     }).filter((p) => { try { new RegExp(p, "giu"); return true; } catch { return false; } });
     if (parts.length === 0) return undefined;
     return new RegExp(parts.join("|"), "giu");

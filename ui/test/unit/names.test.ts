@@ -38,3 +38,17 @@ test("a link of Markdown leads to this node or says that it does not", async () 
   markdown("[a](/x/logs) [b](/\\evil.test) [c](//evil.test) [d](javascript:alert(1)) [e](https://other.test)");
   assert.deepEqual(made.filter((a) => a.href).map((a) => [a.href, a.rel ?? ""]), [["/x/logs", ""], ["https://other.test", "noopener noreferrer"]]);
 });
+
+test("an expression of a link does not stop the page", async () => {
+  (globalThis as any).Node ??= class {};
+  if (!("navigator" in globalThis)) (globalThis as any).navigator = { platform: "" };
+  const { Marks, slow } = await import("../../src/logs/marks.ts");
+  for (const e of ["(a+)+$", "((a+))+$", "(a|aa)+$", "(?:a*)*", "(a+){50}$", ".*a.*b.*c", "[^x]*a\\S*b\\w+c"]) assert.equal(slow(e), true, e);
+  for (const e of ["time ?out", "\\d+\\.\\d+\\.\\d+\\.\\d+", "(error|warn): .*", "[(+*]+x", "\\(a+\\)+", "user=\\w+ .*", "(abc)+"]) assert.equal(slow(e), false, e);
+  const text = "a".repeat(1000), at = performance.now();
+  for (const [t, kind] of [["(a+)+$", "regex"], ["*a*a*a*a*a*a*b", "wildcard"], ["*a*a*b", "wildcard"], ["a*b", "wildcard"]] as const) new Marks([{ text: t, kind }]).of("message")?.test(text + "!");
+  assert.ok(performance.now() - at < 2000, `${performance.now() - at} ms`);
+  assert.equal("xx timeouts".replace(new Marks([{ text: "time*", kind: "wildcard" }]).of("message")!, "_"), "xx _");
+  assert.equal("xx my-timeouts".replace(new Marks([{ text: "*time*out*", kind: "wildcard" }]).of("message")!, "_"), "xx _");
+  assert.equal("xx timeouts".replace(new Marks([{ text: "t.me", kind: "regex" }]).of("message")!, "_"), "xx _outs");
+});
