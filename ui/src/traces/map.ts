@@ -75,7 +75,7 @@ export class ServiceMap {
   }
 
   private line(c: Call, points: [number, number][], most: number, period: number): SVGElement {
-    const width = 1 + 5 * (Math.log(c.calls + 1) / Math.log(most + 1)), share = c.errors / Math.max(1, c.calls);
+    const width = 1 + 3.5 * (Math.log(c.calls + 1) / Math.log(most + 1)), share = c.errors / Math.max(1, c.calls);
     const d = curve(points), g = s("g", { class: "sm-edge" }, s("title", null, `${visible(c.from)} calls ${visible(c.to)}: ${short(c.calls / period)}/s, ${percent(share)} failed, ${duration(c.avg_ns)} on average`), s("path", { d, class: "hit" }), s("path", { d, class: "calls", "stroke-width": width.toFixed(1) }), share >= 0.005 && s("path", { d, class: "bad", "stroke-width": Math.max(1, width * Math.min(1, share * 1.5)).toFixed(1) }), arrow(points));
     this.lines.set(c, g);
     return g;

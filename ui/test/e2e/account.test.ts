@@ -124,7 +124,7 @@ test("help lists the keys, and single letters go to the pages", async () => {
 test("the palette finds pages, streams and actions, and opens a pasted trace id", async () => {
   await t.node.json("POST", "/intake/json/shop-orders", [{ message: "hello" }]);
   await t.node.flush();
-  const page = await t.page();
+  const page = await t.page({ allow: [/status of 404/] });
   await page.goto(t.node.path("dashboards"));
   await keys(page, "mod+k");
   const palette = page.getByRole("dialog", { name: "Jump to, search, run" });
