@@ -40,7 +40,8 @@ test("search: by service, status, duration and attributes, all of it in the addr
   await page.getByLabel("From, such as 250ms").fill("200ms");
   await keys(page, "Enter");
   await page.getByLabel("Attributes or trace id").fill("http.status:504");
-  await keys(page, "Enter");
+  await Promise.all([page.waitForResponse((r) => r.url().includes("search=http.status")), keys(page, "Enter")]);
+  await page.locator(".tq-results[aria-busy=false]").waitFor();
   await until("with the attribute", () => page.url().includes("q=http.status:504"));
   await until("found", async () => Number((await found(page).innerText()).split(" ")[0]) > 5);
   const url = page.url(), n = await found(page).innerText();
