@@ -62,6 +62,18 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 	if a.status != 405 || a.header.Get("Allow") != "GET, POST" || a.problem(t).Message == "" {
 		t.Errorf("PUT: %d %q %s", a.status, a.header.Get("Allow"), a.body)
 	}
+	for _, c := range []struct {
+		method, path string
+		status       int
+		body         string
+	}{
+		{"GET", "/api/v1/intake/elastic/_cat/indices/x", 404, `"status":404`}, {"DELETE", "/api/v1/intake/elastic/_bulk", 405, `"type":`},
+		{"POST", "/api/v1/intake/otlp/v1/nothing", 404, `"code":5`}, {"GET", "/v1/logs", 405, `"code":12`}, {"PUT", "/api/v1/intake/otlp/v1/traces", 405, `"code":12`},
+	} {
+		if a := w.call(c.method, c.path, root, "{}"); a.status != c.status || !strings.Contains(string(a.body), c.body) || strings.Contains(string(a.body), "request_id") {
+			t.Errorf("%s %s: %d %s", c.method, c.path, a.status, a.body)
+		}
+	}
 	if a := w.call("BREW", "/api/v1/healthz", root, nil); a.status != 405 {
 		t.Errorf("BREW: %d", a.status)
 	}

@@ -101,7 +101,7 @@ func emptyWorld(t testing.TB, change ...func(*API)) *world {
 	}
 	reg := prometheus.NewRegistry()
 	w.api = &API{Auth: w.auth, Streams: ingest.Live{Store: s}, Nodes: s, Documents: s, Finder: s, Log: log, Registerer: reg, Gatherer: reg, Now: w.now, Version: "test",
-		Checks: []Check{{Name: "postgres", Run: s.Ping}}}
+		Checks: []Check{{Name: "postgres", Vital: true, Run: s.Ping}}}
 	for _, f := range change {
 		f(w.api)
 	}

@@ -11,10 +11,12 @@ import (
 	"github.com/millstream/millstream"
 )
 
-// Check is one thing that must work for the node to be ready. Its error's message is shown when its kind says that it may be.
+// Check is one thing that must work for the node to be ready, or, if it is not Vital, one that the node can do without for a while: it is shown and the node stays
+// ready. Its error's message is shown when its kind says that it may be.
 type Check struct {
-	Name string
-	Run  func(ctx context.Context) error
+	Name  string
+	Vital bool
+	Run   func(ctx context.Context) error
 }
 
 const (
@@ -110,7 +112,9 @@ func (a *API) runChecks(ctx context.Context) readyView {
 			continue
 		}
 		a.Log.Warn("readiness check fails", "check", c.Name, keyError, errs[i])
-		view.Status = "not_ready"
+		if c.Vital {
+			view.Status = "not_ready"
+		}
 		view.Checks[c.Name] = checkView{State: "failing", Message: millstream.Message(errs[i])}
 	}
 	return view

@@ -13,11 +13,11 @@ import (
 
 func TestReadiness(t *testing.T) {
 	t.Parallel()
-	state := make(chan error, 1)
+	state, store := make(chan error, 1), error(nil)
 	now := time.Unix(1_800_000_000, 0)
 	w := emptyWorld(t, func(a *API) {
 		a.Now = func() time.Time { return now }
-		a.Checks = append(a.Checks, Check{"object store", func(context.Context) error { return <-state }})
+		a.Checks = append(a.Checks, Check{"intake", true, func(context.Context) error { return <-state }}, Check{"object store", false, func(context.Context) error { return store }})
 	})
 	state <- nil
 	var v readyView
@@ -27,9 +27,16 @@ func TestReadiness(t *testing.T) {
 	}
 	w.want(200, "GET", "/api/v1/readyz", "", nil, nil) // asks nobody: the channel is empty
 	now = now.Add(readyFor)
-	state <- millstream.Wrap(millstream.Unavailable, errors.New("dial 10.0.0.1"), "the object store does not answer")
+	state <- nil
+	store = millstream.Wrap(millstream.Unavailable, errors.New("dial 10.0.0.2"), "the object store does not answer")
+	w.want(200, "GET", "/api/v1/readyz", "", nil, &v) // the node can do without it for a while
+	if c := v.Checks["object store"]; v.Status != "ready" || c.State != "failing" || c.Message != "the object store does not answer" {
+		t.Errorf("%+v", v)
+	}
+	now = now.Add(readyFor)
+	state <- millstream.Wrap(millstream.Unavailable, errors.New("dial 10.0.0.1"), "the intake does not answer")
 	a := w.want(503, "GET", "/api/v1/readyz", "", nil, &v)
-	if v.Status != "not_ready" || v.Checks["object store"].State != "failing" || v.Checks["object store"].Message != "the object store does not answer" || a.header.Get("Retry-After") == "" {
+	if v.Status != "not_ready" || v.Checks["intake"].State != "failing" || v.Checks["intake"].Message != "the intake does not answer" || a.header.Get("Retry-After") == "" {
 		t.Errorf("%+v", v)
 	}
 	w.want(200, "GET", "/api/v1/healthz", "", nil, nil)

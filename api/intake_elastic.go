@@ -8,9 +8,12 @@ import (
 	"github.com/millstream/millstream/ingest/elastic"
 )
 
+// elasticRoot is what shippers take for the address of an Elasticsearch.
+const elasticRoot = v1 + "/intake/elastic"
+
 // elasticRoutes are the calls that shippers make of Elasticsearch: the handshake, the set-up of things that streams do not need, and _bulk.
 func (a *API) elasticRoutes() []route {
-	const base = v1 + "/intake/elastic"
+	const base = elasticRoot
 	line := func(method, path, summary string, h handler) route {
 		return route{method: method, path: base + path, policy: intake(), handle: h, doc: operation{summary: "Elasticsearch API: " + summary, replyType: "application/json"}, shape: elasticShape}
 	}
@@ -48,7 +51,7 @@ func elasticShape(_ *http.Request, code int, d errorDetail) (string, []byte) {
 	if d.Hint != "" {
 		text += " (" + d.Hint + ")"
 	}
-	kind := map[int]millstream.Kind{400: millstream.Invalid, 401: millstream.Unauthenticated, 403: millstream.Forbidden, 404: millstream.NotFound, 409: millstream.Conflict, 413: millstream.TooLarge,
+	kind := map[int]millstream.Kind{400: millstream.Invalid, 401: millstream.Unauthenticated, 403: millstream.Forbidden, 404: millstream.NotFound, 405: millstream.Invalid, 409: millstream.Conflict, 413: millstream.TooLarge,
 		415: millstream.Unsupported, 422: millstream.Unprocessable, 429: millstream.RateLimited, 503: millstream.Unavailable, 504: millstream.Timeout}[code]
 	err := &millstream.Error{Kind: kind, Msg: text}
 	if kind == millstream.Internal {

@@ -10,9 +10,12 @@ import (
 	"github.com/millstream/millstream/ingest/otlp"
 )
 
+// otlpRoot is an exporter's endpoint; the root of the server is one, too.
+const otlpRoot = v1 + "/intake/otlp"
+
 func (a *API) otlpRoutes() []route {
 	var routes []route
-	for _, base := range []string{v1 + "/intake/otlp", ""} {
+	for _, base := range []string{otlpRoot, ""} {
 		for _, sig := range []millstream.Signal{millstream.Logs, millstream.Metrics, millstream.Traces} {
 			routes = append(routes, route{method: "POST", path: base + "/v1/" + sig.String(), policy: intake(), handle: a.intakeOTLP(sig),
 				doc: operation{summary: "OTLP/HTTP " + sig.String() + ", protobuf or JSON", bodyTypes: []string{"application/x-protobuf", "application/json"}, replyType: "application/x-protobuf"}, shape: otlpShape})
@@ -52,6 +55,8 @@ func grpcCode(httpStatus int) int32 {
 		return 7
 	case http.StatusNotFound:
 		return 5
+	case http.StatusMethodNotAllowed:
+		return 12
 	case http.StatusTooManyRequests:
 		return 8
 	case http.StatusServiceUnavailable:

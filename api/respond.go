@@ -60,14 +60,27 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if kind == millstream.Unauthenticated {
 		h.Set("WWW-Authenticate", `Bearer realm="millstream"`)
 	}
-	contentType, body := ownShape(r, code, detail)
-	if c.route != nil && c.route.shape != nil {
-		contentType, body = c.route.shape(r, code, detail)
-	}
+	contentType, body := a.shape(c, r)(r, code, detail)
 	h.Set("Content-Type", contentType)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(code)
 	_, _ = w.Write(body) // the client may be gone; there is nobody left to tell
+}
+
+// shape is that of the product whose API the request speaks, also where no route takes it.
+func (a *API) shape(c *call, r *http.Request) errorShape {
+	if c.route != nil && c.route.shape != nil {
+		return c.route.shape
+	}
+	path := strings.TrimPrefix(r.URL.Path, a.BasePath)
+	below := func(root string) bool { return path == root || strings.HasPrefix(path, root+"/") }
+	switch {
+	case below(elasticRoot):
+		return elasticShape
+	case below(otlpRoot), below("/v1/logs"), below("/v1/metrics"), below("/v1/traces"):
+		return otlpShape
+	}
+	return ownShape
 }
 
 // detail is what may be said about an error.

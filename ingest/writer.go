@@ -273,6 +273,15 @@ func (w *Writer) walTake() store.WALTake {
 	}
 }
 
+// Check says why writes are refused at the moment, if they are; the limits of the buffer, which a flush lifts, do not count.
+func (w *Writer) Check(context.Context) error {
+	if err := w.enter(); err != nil {
+		return err
+	}
+	defer w.inFlight.Done()
+	return w.wal.Full()
+}
+
 func (w *Writer) setPhase(p phase) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

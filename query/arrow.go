@@ -15,14 +15,14 @@ import (
 
 // arrowReader passes the engine's record batches on as rows.
 type arrowReader struct {
-	names []string // output names as the statement gives them; nil: as the engine says
+	names []string // output names as the statement gives them; where it gives none, or all nil: as the engine says
 }
 
 func (r *arrowReader) send(b arrow.RecordBatch, out *limited) error {
 	cols := make([]Column, b.NumCols())
 	for i, f := range b.Schema().Fields() {
 		cols[i] = Column{Name: f.Name, Type: sqlTypeOf(f)}
-		if i < len(r.names) {
+		if i < len(r.names) && r.names[i] != "" {
 			cols[i].Name = r.names[i]
 		}
 	}

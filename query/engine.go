@@ -65,7 +65,7 @@ func (l Limits) withDefaults() Limits {
 type Config struct {
 	Catalog   catalog
 	Unflushed unflushed
-	Cache     *cache.Cache // its Open must be OpenSegment
+	Cache     *cache.Cache // its Open must be of SegmentOpener
 	Gate      *sql.Gate
 	SQL       sqlEngine
 	TempDir   string // private to this process; emptied at start

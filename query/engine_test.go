@@ -353,3 +353,10 @@ func TestParallelQueries(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// A column without an alias is called as its text.
+func TestNamesOfExpressions(t *testing.T) {
+	n := newNode(t, nil)
+	rows, _ := n.ask(t, "SELECT 1, 'x', 1 + 2, 3 AS three")
+	expect(t, "constants", rows, "1,'x',(1 + 2),three", "1,x,3,3")
+}

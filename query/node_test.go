@@ -75,7 +75,7 @@ func newNode(t testing.TB, change func(*query.Config)) *node {
 	t.Helper()
 	n := &node{t: t, bucket: blob.NewMemory(), subbed: make(chan struct{}, 16)}
 	dir := t.TempDir()
-	c, err := cache.Open(cache.Config{Bucket: n.bucket, Dir: filepath.Join(dir, "cache"), Open: query.OpenSegment})
+	c, err := cache.Open(cache.Config{Bucket: n.bucket, Dir: filepath.Join(dir, "cache"), Open: query.SegmentOpener()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ func slowNode(t *testing.T, change func(*query.Config)) (*node, *blob.Faulty) {
 	t.Helper()
 	memory := blob.NewMemory()
 	slow := blob.NewFaulty(memory, 1, blob.Faults{})
-	c, err := cache.Open(cache.Config{Bucket: slow, Dir: filepath.Join(t.TempDir(), "slow"), Open: query.OpenSegment})
+	c, err := cache.Open(cache.Config{Bucket: slow, Dir: filepath.Join(t.TempDir(), "slow"), Open: query.SegmentOpener()})
 	if err != nil {
 		t.Fatal(err)
 	}

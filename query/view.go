@@ -159,12 +159,23 @@ func (st *stream) unflushedRows() (n int64) {
 	return n
 }
 
-// OpenSegment is what a segment cache has to open its segments with.
-func OpenSegment(s millstream.Segment, data, index cache.File) (any, error) {
-	if s.Signal == millstream.Metrics {
-		return metrics.Open(data, data.Size, index, index.Size)
+// indexCache is how many bytes of metric segments' index blocks stay decompressed.
+const indexCache = 64 << 20
+
+// SegmentOpener makes what a segment cache has to open its segments with.
+func SegmentOpener() func(s millstream.Segment, data, index cache.File) (any, error) {
+	blocks := metrics.NewCache(indexCache)
+	return func(s millstream.Segment, data, index cache.File) (any, error) {
+		if s.Signal != millstream.Metrics {
+			return segment.Open(data, data.Size, index, index.Size)
+		}
+		r, err := metrics.Open(data, data.Size, index, index.Size)
+		if err != nil {
+			return nil, err
+		}
+		r.UseCache(blocks)
+		return r, nil
 	}
-	return segment.Open(data, data.Size, index, index.Size)
 }
 
 // errGone is a segment whose object is no longer there: it was merged away after the snapshot.

@@ -73,7 +73,7 @@ func emptyWorld(t testing.TB, secure bool, change ...func(*Config)) *world {
 	w.code, err = w.auth.Start(context.Background(), "", "")
 	must(t, err)
 	reg := prometheus.NewRegistry()
-	a := &api.API{Auth: w.auth, Streams: ingest.Live{Store: w.store}, Nodes: w.store, Log: log, Registerer: reg, Gatherer: reg, Now: w.now, Version: "test", Checks: []api.Check{{Name: "database", Run: w.store.Ping}}}
+	a := &api.API{Auth: w.auth, Streams: ingest.Live{Store: w.store}, Nodes: w.store, Log: log, Registerer: reg, Gatherer: reg, Now: w.now, Version: "test", Checks: []api.Check{{Name: "database", Vital: true, Run: w.store.Ping}}}
 	c := Config{
 		Auth: w.auth, Catalog: w.store, Log: log, Now: w.now, Node: "mill-1", Roles: []string{"standalone"}, Version: "test", Started: w.now(), GRPC: ":4317",
 		Queries: noQueries{}, Gatherer: reg, Settings: []config.Effective{{Name: "[http].listen", Env: "MS_HTTP_LISTEN", Value: "<b>:5080", Source: "environment", Doc: "address"}},

@@ -107,6 +107,7 @@ func (p *parts) build(ctx context.Context) (closeParts func() error, err error) 
 	if err != nil {
 		return nil, err
 	}
+	p.bucket = bucket
 	p.newIntake(bucket)
 	p.newMembership()
 	closeQuery, err := p.newQuery(bucket)
@@ -197,7 +198,7 @@ func (p *parts) newQuery(bucket blob.Bucket) (closeAll func() error, err error) 
 		return errors.Join(errs...)
 	}
 	fail := func(err error) (func() error, error) { return nil, errors.Join(err, closeAll()) }
-	segments, err := cache.Open(cache.Config{Bucket: bucket, Dir: p.cfg.Cache.Dir, MaxSize: int64(p.cfg.Cache.MaxSize), MinFree: int64(p.cfg.Cache.MinFree), Open: query.OpenSegment, Log: p.log, Registerer: p.registry})
+	segments, err := cache.Open(cache.Config{Bucket: bucket, Dir: p.cfg.Cache.Dir, MaxSize: int64(p.cfg.Cache.MaxSize), MinFree: int64(p.cfg.Cache.MinFree), Open: query.SegmentOpener(), Log: p.log, Registerer: p.registry})
 	if err != nil {
 		return fail(err)
 	}
@@ -215,6 +216,7 @@ func (p *parts) newQuery(bucket blob.Bucket) (closeAll func() error, err error) 
 	if err != nil {
 		return fail(err)
 	}
+	p.pool = pool
 	closers = append(closers, pool.Close)
 	temp, err := scratch(p.cfg.Node.DataDir, "query")
 	if err != nil {
@@ -242,6 +244,29 @@ func scratch(dataDir, name string) (string, error) {
 	return dir, nil
 }
 
+// readiness are the checks of readyz. Without the database the node is not ready; without the others it does less: reads what it has, or takes writes up to its
+// limits.
+func (p *parts) readiness() []api.Check {
+	return []api.Check{
+		{Name: "database", Vital: true, Run: p.store.Ping},
+		{Name: "object_store", Run: p.checkBucket},
+		{Name: "wal", Run: p.writer.Check},
+		{Name: "sql_engine", Run: p.pool.Check},
+	}
+}
+
+// checkBucket asks the object store for what is not there.
+func (p *parts) checkBucket(ctx context.Context) error {
+	r, err := p.bucket.Get(ctx, "readiness", 0, 1)
+	if err == nil {
+		return r.Close()
+	}
+	if millstream.KindOf(err) == millstream.NotFound {
+		return nil
+	}
+	return millstream.Wrap(millstream.Unavailable, err, "the object store cannot be reached")
+}
+
 // live is the catalog with what this node has not published yet.
 func (p *parts) live() ingest.Live { return ingest.Live{Store: p.store, Writer: p.writer} }
 
@@ -259,7 +284,7 @@ func (p *parts) newAPI() error {
 	p.api = &api.API{
 		Auth: p.auth, Streams: live, Nodes: p.store, Documents: p.store, Finder: p.store, Names: p.engine, Intake: p.router, Query: p.engine, Queries: p.engine, Metrics: p.engine, Metadata: live, Explore: p.engine, Search: p.engine, Traces: p.engine, Flusher: p.writer, Node: c.Node.ID,
 		PromQL: promql.New(promql.Options{Timeout: time.Duration(c.Querier.TimeoutSecs) * time.Second, Log: p.log, Registerer: p.registry}),
-		Checks: []api.Check{{Name: "database", Run: p.store.Ping}},
+		Checks: p.readiness(),
 		Limits: decode.Limits{
 			Limits:  millstream.Limits{MaxFields: c.Intake.MaxFields, MaxRecord: int(c.Intake.MaxRecord), MaxDepth: c.Intake.MaxDepth},
 			MaxBody: int64(c.Intake.MaxBody), MaxDecoded: int64(c.Intake.MaxDecoded), MaxPast: time.Duration(c.Intake.MaxPastHours) * time.Hour, MaxFuture: time.Duration(c.Intake.MaxFutureSecs) * time.Second,

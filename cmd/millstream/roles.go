@@ -14,6 +14,7 @@ import (
 
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/api"
+	"github.com/millstream/millstream/blob"
 	"github.com/millstream/millstream/cluster"
 	"github.com/millstream/millstream/ingest"
 	"github.com/millstream/millstream/internal/auth"
@@ -21,6 +22,7 @@ import (
 	"github.com/millstream/millstream/internal/node"
 	"github.com/millstream/millstream/internal/telemetry"
 	"github.com/millstream/millstream/query"
+	"github.com/millstream/millstream/query/engine"
 	"github.com/millstream/millstream/store"
 )
 
@@ -36,6 +38,8 @@ type parts struct {
 	membership *cluster.Membership
 	writer     *ingest.Writer
 	router     *ingest.Router
+	bucket     blob.Bucket
+	pool       *engine.Pool
 	engine     *query.Engine
 	api        *api.API
 	handler    http.Handler

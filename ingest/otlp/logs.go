@@ -125,6 +125,9 @@ func (c *logConverter) body(v *common.AnyValue) (reason string) {
 	case *common.AnyValue_BytesValue:
 		c.str("message", base64.StdEncoding.EncodeToString(x.BytesValue))
 		return ""
+	case *common.AnyValue_DoubleValue: // NaN and the infinities are texts of JSON, but not here
+		c.str("message", millstream.FormatDouble(x.DoubleValue))
+		return ""
 	case nil:
 		return ""
 	}

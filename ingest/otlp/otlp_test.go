@@ -69,6 +69,7 @@ func TestLogs(t *testing.T) {
 			{SeverityNumber: 9, Body: kval(str("message", "from a map"), str("k", "v"))},
 			{TimeUnixNano: ts + uint64(48*time.Hour), Body: sval("too early")},
 			{TimeUnixNano: ts, Body: ival(42)},
+			{TimeUnixNano: ts, Body: &common.AnyValue{Value: &common.AnyValue_DoubleValue{DoubleValue: math.NaN()}}},
 		}}}}}}
 	for _, enc := range []Encoding{Protobuf, JSON} {
 		body := enc.Marshal(req)
@@ -79,7 +80,7 @@ func TestLogs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if res.Accepted != 3 || res.Rejected != 1 || res.Errors[0].Index != 2 {
+		if res.Accepted != 4 || res.Rejected != 1 || res.Errors[0].Index != 2 {
 			t.Fatalf("%+v", res)
 		}
 		b := res.Batches[0]
@@ -92,6 +93,7 @@ func TestLogs(t *testing.T) {
 				" scope.name:string=lib service.name:string=shop service:string=shop severity_number:int64=17 span_id:string=3031323334353637 trace_id:string=30313233343536373839616263646566 who:string=record",
 			base + "k:string=v level:string=info message:string=from a map scope.name:string=lib service.name:string=shop service:string=shop severity_number:int64=9 who:string=resource",
 			base + "message:string=42 scope.name:string=lib service.name:string=shop service:string=shop who:string=resource",
+			base + "message:string=NaN scope.name:string=lib service.name:string=shop service:string=shop who:string=resource",
 		}
 		for i, got := range rows(b) {
 			if got != want[i] {

@@ -205,13 +205,8 @@ func (l *Log) ready(group []*request, now time.Time) error {
 	if size == 0 {
 		return nil
 	}
-	if l.opt.MinFree > 0 {
-		if free, err := l.opt.FS.Free(l.opt.Dir); err == nil && free-size < l.opt.MinFree {
-			return fullError("the WAL's disk has %d MiB free, %d MiB must stay free: make room there", free>>20, l.opt.MinFree>>20)
-		}
-	}
-	if total := l.Size(); total+size > l.opt.MaxDisk {
-		return fullError("the WAL holds %d MiB of at most %d MiB ([wal].max_disk)", total>>20, l.opt.MaxDisk>>20)
+	if err := l.room(size); err != nil {
+		return err
 	}
 	if l.out != nil && l.at < l.opt.SegmentSize {
 		return nil
@@ -225,6 +220,22 @@ func (l *Log) ready(group []*request, now time.Time) error {
 			l.out = nil
 		}
 		return &millstream.Error{Kind: millstream.Unavailable, Msg: "the WAL cannot be written: see the node's log", RetryAfter: 5, Err: err}
+	}
+	return nil
+}
+
+// Full says whether the log refuses at its disk watermarks.
+func (l *Log) Full() error { return l.room(1) }
+
+// room refuses frames of so many bytes at the disk watermarks.
+func (l *Log) room(size int64) error {
+	if l.opt.MinFree > 0 {
+		if free, err := l.opt.FS.Free(l.opt.Dir); err == nil && free-size < l.opt.MinFree {
+			return fullError("the WAL's disk has %d MiB free, %d MiB must stay free: make room there", free>>20, l.opt.MinFree>>20)
+		}
+	}
+	if total := l.Size(); total+size > l.opt.MaxDisk {
+		return fullError("the WAL holds %d MiB of at most %d MiB ([wal].max_disk)", total>>20, l.opt.MaxDisk>>20)
 	}
 	return nil
 }

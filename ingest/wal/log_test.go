@@ -254,7 +254,14 @@ func TestDiskWatermarks(t *testing.T) {
 	if _, err := write(l, entry(0, 100)); !errors.Is(err, ErrFull) {
 		t.Fatalf("min free: %v", err)
 	}
+	fsys.setSpace(900)
+	if err := l.Full(); !errors.Is(err, ErrFull) {
+		t.Errorf("below min free: %v", err)
+	}
 	fsys.setSpace(-1)
+	if err := l.Full(); err != nil {
+		t.Errorf("with room: %v", err)
+	}
 	if _, err := write(l, entry(0, 100)); err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package faults
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"os/exec"
 	"slices"
 	"sync"
@@ -17,7 +18,7 @@ import (
 // A question that hangs shows what the node waits for in its log.
 func TestQueriesRightAfterRestart(t *testing.T) {
 	const patience = 30 * time.Second
-	occupy(t, rounds(2, 24))
+	occupy(t, float64(rounds(2, 24)))
 	n := mstest.Start(t, env...)
 	l := startLedger(n, "ledger", 2)
 	mstest.WaitFor(t, 60*time.Second, "the first record", func() bool { return l.ackedNow() > 0 })
@@ -59,10 +60,15 @@ func TestQueriesRightAfterRestart(t *testing.T) {
 	}
 }
 
-// occupy runs processes that do nothing but take time, until the test ends.
-func occupy(t *testing.T, processes int) {
+// occupy runs as many processes that do nothing but take time, until the test ends, as the machine's load lacks.
+func occupy(t *testing.T, load float64) {
 	t.Helper()
-	for range processes {
+	text, err := os.ReadFile("/proc/loadavg")
+	must(t, err)
+	var now float64
+	_, err = fmt.Sscan(string(text), &now)
+	must(t, err)
+	for ; now < load; now++ {
 		cmd := exec.Command("sh", "-c", "while :; do :; done")
 		must(t, cmd.Start())
 		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })

@@ -74,6 +74,7 @@ type Pool struct {
 	all    map[*process]bool // every child that was started and has not been stopped
 	idle   []*process        // those without a job, the most recently used last
 	closed bool
+	failed error          // of the last start; nil once one succeeded
 	wg     sync.WaitGroup // every child's waiting goroutine
 }
 
@@ -123,6 +124,19 @@ func (p *Pool) Run(ctx context.Context, j Job, emit func(arrow.RecordBatch) erro
 	return stats, err
 }
 
+// Check says why the next job could not run, as far as the last one told. It starts nothing: a child that nobody needs costs memory.
+func (p *Pool) Check(context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.closed:
+		return millstream.Errorf(millstream.Unavailable, "the SQL engine is stopping")
+	case p.failed != nil:
+		return millstream.Wrap(millstream.Unavailable, p.failed, "the SQL engine could not be started")
+	}
+	return nil
+}
+
 // take gives an idle child, or a new one.
 func (p *Pool) take() (*process, error) {
 	p.mu.Lock()
@@ -139,7 +153,7 @@ func (p *Pool) take() (*process, error) {
 		delete(p.all, c)
 	}
 	c, err := p.start()
-	if err != nil {
+	if p.failed = err; err != nil {
 		return nil, millstream.Wrap(millstream.Unavailable, err, "the SQL engine cannot be started")
 	}
 	p.all[c] = true

@@ -12,6 +12,7 @@ const (
 	maxPadding = 1_000_000
 	maxRange   = 10_000_000 // values of one range or generate_series
 	maxWidth   = 1_000      // of a printf or format directive
+	maxItems   = 4096       // of all SELECT lists together: each without a name costs a call of the parser
 	maxSetOps  = 256        // UNIONs and their like nest to the left without any bracket
 )
 
@@ -38,6 +39,7 @@ type checker struct {
 	err     error
 	padding int64
 	setOps  int
+	items   int
 }
 
 // visit checks x and all below it. tableFunction says that x is the call of a TABLE_FUNCTION.
@@ -55,6 +57,11 @@ func (c *checker) visit(x any, tableFunction bool) {
 			c.expression(x, tableFunction)
 		} else if kind, ok := x["type"].(string); ok {
 			c.structure(x, kind)
+		}
+		if items, ok := x["select_list"].([]any); ok {
+			if c.items += len(items); c.items > maxItems {
+				c.fail(x, "select fewer columns, or *", "the statement has more than %d expressions in its SELECT lists", maxItems)
+			}
 		}
 		if text(x, "class") == "CONSTANT" {
 			return // a literal holds values, and types of values, not syntax

@@ -420,3 +420,23 @@ func TestParserIsLocked(t *testing.T) {
 		}
 	}
 }
+
+// Each expression without a name costs a call of the parser, so their number has a bound that is told at once.
+func TestManyExpressions(t *testing.T) {
+	for name, text := range map[string]string{
+		"one list":   "SELECT 1" + strings.Repeat(", 1", maxItems),
+		"subqueries": "SELECT (SELECT 1" + strings.Repeat(", 1", maxItems/2) + "), (SELECT 1" + strings.Repeat(", 1", maxItems/2) + ")",
+	} {
+		began := time.Now()
+		_, err := gate(t).Parse(t.Context(), text, Params{})
+		if millstream.KindOf(err) != millstream.Invalid || !strings.Contains(fmt.Sprint(err), "more than 4096 expressions") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("%s: refused after %s", name, took)
+		}
+	}
+	if _, err := gate(t).Parse(t.Context(), "SELECT 1"+strings.Repeat(", 1", maxItems-1), Params{}); err != nil {
+		t.Errorf("as many as there may be: %v", err)
+	}
+}
