@@ -1,0 +1,1 @@
+import"./c.ZI4TWFBW.js";import"./c.WEOFLFZF.js";

@@ -1,1 +1,0 @@
-import"./c.LVIWZHGT.js";import"./c.5UIX7T22.js";
