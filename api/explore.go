@@ -18,7 +18,7 @@ type explorer interface {
 	Fields(ctx context.Context, sel query.Selection, s query.FieldSearch) (*query.FieldStats, error)
 	Patterns(ctx context.Context, sel query.Selection, s query.PatternSearch) (*query.Patterns, error)
 	Context(ctx context.Context, a query.Around) (*query.Context, error)
-	Tail(ctx context.Context, sel query.Selection, emit func(query.TailEvent) error) error
+	Tail(ctx context.Context, sel query.Selection, opened func(), emit func(query.TailEvent) error) error
 }
 
 type selectionBody struct {
@@ -150,8 +150,9 @@ func (a *API) tail(w http.ResponseWriter, r *http.Request) error {
 	defer cancel()
 	events := make(chan query.TailEvent)
 	done := make(chan error, 1)
+	opened := make(chan struct{}) // closed when the selection is good; until then an error is an ordinary reply
 	go func() { // ends with ctx, which ends with the handler
-		done <- a.Explore.Tail(ctx, sel, func(e query.TailEvent) error {
+		done <- a.Explore.Tail(ctx, sel, func() { close(opened) }, func(e query.TailEvent) error {
 			select {
 			case events <- e:
 				return nil
@@ -163,8 +164,6 @@ func (a *API) tail(w http.ResponseWriter, r *http.Request) error {
 	out := &eventStream{w: w, flush: http.NewResponseController(w).Flush}
 	beat := time.NewTicker(tailBeat)
 	defer beat.Stop()
-	opened := time.NewTimer(100 * time.Millisecond) // an error of the selection comes sooner, and is then an ordinary reply
-	defer opened.Stop()
 	for {
 		var werr error
 		select {
@@ -172,7 +171,8 @@ func (a *API) tail(w http.ResponseWriter, r *http.Request) error {
 			return err
 		case e := <-events:
 			werr = out.records(e)
-		case <-opened.C:
+		case <-opened:
+			opened = nil
 			werr = out.comment("open")
 		case <-beat.C:
 			werr = out.comment("alive")

@@ -221,17 +221,17 @@ func TestTooManyTails(t *testing.T) {
 	done := make(chan error)
 	const most = 100
 	for range most {
-		go func() { done <- n.Tail(ctx, app(""), func(query.TailEvent) error { return nil }) }()
+		go func() { done <- n.Tail(ctx, app(""), nil, func(query.TailEvent) error { return nil }) }()
 	}
 	for range most {
 		<-n.subbed
 	}
-	if err := n.Tail(ctx, app(""), nil); millstream.KindOf(err) != millstream.RateLimited {
+	if err := n.Tail(ctx, app(""), nil, nil); millstream.KindOf(err) != millstream.RateLimited {
 		t.Errorf("one tail more: %v", err)
 	}
 	elsewhere := app("")
 	elsewhere.Org = "another"
-	if err := n.Tail(ctx, elsewhere, nil); millstream.KindOf(err) != millstream.NotFound { // it has no such stream
+	if err := n.Tail(ctx, elsewhere, nil, nil); millstream.KindOf(err) != millstream.NotFound { // it has no such stream
 		t.Errorf("another organization: %v", err)
 	}
 	cancel()
@@ -240,7 +240,7 @@ func TestTooManyTails(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := n.Tail(ctx, app("length(message) > 3"), nil); millstream.KindOf(err) == millstream.RateLimited {
+	if err := n.Tail(ctx, app("length(message) > 3"), nil, nil); millstream.KindOf(err) == millstream.RateLimited {
 		t.Errorf("after all have ended: %v", err)
 	}
 }
@@ -251,7 +251,7 @@ func TestTail(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	events, done := make(chan query.TailEvent), make(chan error)
 	go func() {
-		done <- n.Tail(ctx, app("level = 'error' OR match_all('rare')"), func(e query.TailEvent) error {
+		done <- n.Tail(ctx, app("level = 'error' OR match_all('rare')"), nil, func(e query.TailEvent) error {
 			events <- e
 			return nil
 		})
@@ -290,7 +290,7 @@ func TestTail(t *testing.T) {
 		t.Error(err)
 	}
 	close(events)
-	if err := n.Tail(t.Context(), app("length(message) > 3"), nil); millstream.KindOf(err) != millstream.Invalid {
+	if err := n.Tail(t.Context(), app("length(message) > 3"), nil, nil); millstream.KindOf(err) != millstream.Invalid {
 		t.Errorf("a filter without a kernel: %v", err)
 	}
 }

@@ -216,7 +216,7 @@ func TestSearchTail(t *testing.T) {
 	events, done := make(chan query.TailEvent, 1), make(chan error, 1)
 	go func() {
 		sel := query.Selection{Org: org, Stream: "app", Language: "search", Filter: "status:5* -level:warn"}
-		done <- n.Tail(ctx, sel, func(e query.TailEvent) error { events <- e; return nil })
+		done <- n.Tail(ctx, sel, nil, func(e query.TailEvent) error { events <- e; return nil })
 	}()
 	<-n.subbed
 	n.append(millstream.Logs, "app", batchOf(t, records))
@@ -228,7 +228,7 @@ func TestSearchTail(t *testing.T) {
 		t.Error(err)
 	}
 	sel := query.Selection{Org: org, Stream: "app", Language: "search", Filter: `"open`}
-	if err := n.Tail(t.Context(), sel, nil); millstream.KindOf(err) != millstream.Invalid {
+	if err := n.Tail(t.Context(), sel, nil, nil); millstream.KindOf(err) != millstream.Invalid {
 		t.Errorf("a mistake in a tail's search: %v", err)
 	}
 }

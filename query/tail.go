@@ -22,9 +22,9 @@ const (
 	maxTails  = 100 // live tails of an organization at a time: each filters every batch of its stream and may hold a queue of events
 )
 
-// Tail calls emit with the new records of a stream that pass the selection's filter, until ctx ends or emit fails; the selection's range is not used. It
-// returns nil when ctx ended; one tail too many is RateLimited.
-func (e *Engine) Tail(ctx context.Context, sel Selection, emit func(TailEvent) error) error {
+// Tail calls emit with the new records of a stream that pass the selection's filter, until ctx ends or emit fails; the selection's range is not used. opened, if
+// not nil, is called once when nothing is wrong with the selection. It returns nil when ctx ended; one tail too many is RateLimited.
+func (e *Engine) Tail(ctx context.Context, sel Selection, opened func(), emit func(TailEvent) error) error {
 	place, err := e.tails.join(sel.Org)
 	if err != nil {
 		return millstream.Errorf(millstream.RateLimited, "%d live tails of the organization are open, the most that are allowed: close some first", maxTails)
@@ -33,6 +33,9 @@ func (e *Engine) Tail(ctx context.Context, sel Selection, emit func(TailEvent) e
 	filter, st, err := e.tailFilter(ctx, sel)
 	if err != nil {
 		return err
+	}
+	if opened != nil {
+		opened()
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

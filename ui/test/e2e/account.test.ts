@@ -46,6 +46,7 @@ test("signing in: a wrong password says no more than that; the way back leads to
 test("signing in by keyboard, and out again", async () => {
   const page = await t.page({ stranger: true });
   await page.goto(`${t.node.url}/login`);
+  await page.locator("#email:focus").waitFor();
   await page.keyboard.type(owner.email);
   await page.keyboard.press("Tab");
   await page.keyboard.type(owner.password);
