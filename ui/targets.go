@@ -172,7 +172,7 @@ func (t Targets) path() string {
 func (t Targets) Question() Snippet {
 	return Snippet{ID: "query", Name: "Ask for it", Where: "shell", Text: `curl ` + t.URL + `/api/v1/query \
   -H "Authorization: Bearer ` + t.token() + `" -H "Content-Type: application/json" \
-  -d '{"language":"sql","statement":"SELECT * FROM ` + "` + t.stream() + `" + ` LIMIT 10"}'`}
+  -d '{"language":"sql","statement":"SELECT * FROM ` + t.table() + ` LIMIT 10"}'`}
 }
 
 // withPort names the port of a URL: Beats take 9200 for one that names none.

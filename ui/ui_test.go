@@ -157,6 +157,17 @@ func TestSnippetsAreYAML(t *testing.T) {
 	}
 }
 
+// The question of the first page is a command that works as it is.
+func TestQuestionNamesTheStream(t *testing.T) {
+	for stream, want := range map[string]string{"": "SELECT * FROM app LIMIT 10", "my-app": `SELECT * FROM "my-app" LIMIT 10`} {
+		_, body, ok := strings.Cut(Targets{URL: "http://localhost:5080", Stream: stream}.Question().Text, "-d '")
+		var got struct{ Language, Statement string }
+		if err := json.Unmarshal([]byte(strings.TrimSuffix(body, "'")), &got); !ok || err != nil || got.Language != "sql" || got.Statement != want {
+			t.Errorf("%q asks %+v (%v), want %s", stream, got, err, want)
+		}
+	}
+}
+
 func TestSnippetsWithoutAToken(t *testing.T) {
 	for _, s := range (Targets{URL: "http://[::1]"}).Senders() {
 		if strings.Contains(s.Text, "Bearer \"") || !strings.Contains(s.Text, "$TOKEN") && !strings.Contains(s.Text, "ms_…") {

@@ -2,7 +2,8 @@
 import { MsEditor } from "../el/editor.ts";
 import { boot } from "../lib/boot.ts";
 import { button, h } from "../lib/dom.ts";
-import { dialog } from "../lib/layers.ts";
+import { confirm, dialog } from "../lib/layers.ts";
+import { usualStream } from "../logs/state.ts";
 import { COLUMNS, type Grid, type Options, type Panel, type PanelType, type QueryLanguage, type Target } from "./model.ts";
 import { type Host, PanelView } from "./panel.ts";
 
@@ -19,7 +20,8 @@ const check = (text: string, value: boolean, on: (v: boolean) => void) => h("lab
 /** Edits a panel; undefined when it was left. */
 export function editPanel(start: Panel, host: Host): Promise<Panel | undefined> {
   if (start.type === "row") return renameRow(start);
-  let p = structuredClone(start);
+  let p: Panel = { ...structuredClone(start), ...(start.targets ? { targets: start.targets.map((t) => (t.language === "search" && !t.stream ? { ...t, stream: usualStream() } : t)) } : {}) };
+  const begun = JSON.stringify(p);
   return dialog(start.title ? `Edit ${start.title}` : "Edit the panel", (close) => {
     const preview = new PanelView(p, { editing: false, window: (w) => host.window(w), get chosen() { return host.chosen; }, get range() { return host.range; }, act: () => {} });
     preview.el.classList.add("d-preview");
@@ -53,7 +55,7 @@ export function editPanel(start: Panel, host: Host): Promise<Panel | undefined> 
     queueMicrotask(() => preview.refresh());
     return [h("div", { class: "d-editor" }, h("div", { class: "d-left" }, preview.el, queries), h("div", { class: "d-right", tabindex: "0", role: "group", "aria-label": "Options" }, options, json)),
       h("div", { class: "acts" }, button({ text: "Cancel", on: () => close() }), button({ text: "Apply", cls: "primary", on: () => close(p) }))];
-  }, { cls: "full" }) as Promise<Panel | undefined>;
+  }, { cls: "full", leave: async () => JSON.stringify(p) === begun || (await confirm("Leave the panel?", "What was changed in it is lost.", { action: "Leave", danger: true })) }) as Promise<Panel | undefined>;
 }
 
 const nextRef = (list: Target[]) => { for (let i = 0; ; i++) { const r = String.fromCharCode(65 + (i % 26)) + (i >= 26 ? Math.floor(i / 26) : ""); if (!list.some((t) => t.ref === r)) return r; } };
@@ -69,7 +71,7 @@ function queryRow(t: Target, i: number, set: (i: number, change: Partial<Target>
   e.addEventListener("ms:run", (ev) => { ev.stopPropagation(); run(); });
   const id = (n: string) => `q-${i}-${n}`, streams = boot.streams.filter((s) => s.signal === "logs").map((s): [string, string] => [s.name, s.name]);
   return h("fieldset", { class: "d-query" }, h("legend", null, `Query ${t.ref}`), e, h("div", { class: "filters" },
-    field("Language", select([["promql", "PromQL"], ["sql", "SQL"], ["search", "Search"]], t.language, (v) => set(i, { language: v as QueryLanguage, ...(v === "search" && !t.stream && streams[0] ? { stream: streams[0][0] } : {}) }, "all")), id("lang")),
+    field("Language", select([["promql", "PromQL"], ["sql", "SQL"], ["search", "Search"]], t.language, (v) => set(i, { language: v as QueryLanguage, ...(v === "search" && !t.stream ? { stream: usualStream() } : {}) }, "all")), id("lang")),
     t.language === "search" && field("Stream", select(streams, t.stream ?? "", (v) => set(i, { stream: v })), id("stream")),
     t.language !== "search" && field("Legend", textbox(t.legend ?? "", (v) => set(i, { legend: v }), { placeholder: "{{service}}" }), id("legend")),
     t.language === "promql" && check("Newest value only", t.instant === true, (v) => set(i, { instant: v })),

@@ -40,7 +40,8 @@ export class PanelView {
 
   private head() {
     const p = this.panel, row = p.type === "row";
-    this.el.className = `d-panel d-is-${p.type}`;
+    for (const c of [...this.el.classList]) if (c.startsWith("d-is-")) this.el.classList.remove(c);
+    this.el.classList.add("d-panel", `d-is-${p.type}`);
     this.el.setAttribute("aria-label", p.title || `Panel ${p.id}`);
     const title = row
       ? h("button", { type: "button", class: "d-fold", "aria-expanded": String(!p.options?.collapsed), onclick: () => this.host.act("toggle", p) }, icon(p.options?.collapsed ? "chevron-right" : "chevron-down", "s"), h("span", { class: "ell" }, visible(p.title || "Row")))

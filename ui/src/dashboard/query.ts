@@ -104,6 +104,17 @@ export function reduce(values: readonly (number | null)[], calc = "last"): numbe
   return v.at(-1)!;
 }
 
+/** All series, each by a name of its own: those that several queries have by the letter of the query too, as on the page Metrics. */
+export function distinct(frames: readonly Frame[]): { name: string; line: Line }[] {
+  const of = new Map<string, Set<Frame>>(), seen = new Map<string, number>();
+  for (const f of frames) for (const l of f.lines ?? []) of.set(l.name, (of.get(l.name) ?? new Set()).add(f));
+  return frames.flatMap((f) => (f.lines ?? []).map((line) => {
+    const name = of.get(line.name)!.size > 1 ? `${f.target.ref} ${line.name}` : line.name, n = (seen.get(name) ?? 0) + 1;
+    seen.set(name, n);
+    return { name: n > 1 ? `${name} (${n})` : name, line };
+  }));
+}
+
 /** The numbers that stat, gauge and bar show: one a series, or one a column of a table without time. */
 export function numbers(frames: readonly Frame[], calc?: string): { name: string; value: number | null; line?: Line }[] {
   return frames.flatMap((f): { name: string; value: number | null; line?: Line }[] => {

@@ -12,7 +12,7 @@ import { cells, grows } from "../metrics/buckets.ts";
 import { traceOf } from "../metrics/prom.ts";
 import { markdown } from "./markdown.ts";
 import type { Options, Panel, Threshold } from "./model.ts";
-import { type Frame, numbers, type Table } from "./query.ts";
+import { distinct, type Frame, numbers, type Table } from "./query.ts";
 import type { Chosen, Window } from "./vars.ts";
 import { fill } from "./vars.ts";
 
@@ -46,13 +46,8 @@ export function text(o: Options, v: number | null | string): { text: string; col
 const lines = (frames: Frame[]) => frames.flatMap((f) => f.lines ?? []);
 
 function timeseries({ panel, frames, window: w }: Show): HTMLElement {
-  const o = options(panel), seen = new Map<string, number>();
-  const series = lines(frames).map((l): ChartSeries => {
-    const n = (seen.get(l.name) ?? 0) + 1;
-    seen.set(l.name, n);
-    const values: ChartSeries["values"] = o.nulls === "zero" ? [l.values[0], l.values[1].map((v) => v ?? 0)] : l.values;
-    return { name: n > 1 ? `${l.name} (${n})` : l.name, values };
-  });
+  const o = options(panel);
+  const series = distinct(frames).map(({ name, line }): ChartSeries => ({ name, values: o.nulls === "zero" ? [line.values[0], line.values[1].map((v) => v ?? 0)] : line.values }));
   const c = new Chart();
   c.data = {
     from: w.span.start, to: w.span.end, series, unit: o.unit ?? "", compact: true, kind: o.stack ? "stack" : o.style === "bars" ? "bars" : (o.fill ?? 0) > 0 ? "area" : "line", log: !!o.log,

@@ -53,10 +53,10 @@ export class DashboardList {
       .sort((a, b) => rank(a) - rank(b) || (a.summary.folder ?? "").localeCompare(b.summary.folder ?? "") || a.name.localeCompare(b.name)).slice(0, 500);
     if (found.length === 0) { this.table.replaceChildren(h("p", { class: "muted cardpad d-none" }, "No dashboard matches.")); return; }
     this.table.replaceChildren(h("div", { class: "tblwrap" }, h("table", { class: "tbl" },
-      h("thead", null, h("tr", null, h("th", { scope: "col" }, h("span", { class: "vh" }, "Starred")), h("th", { scope: "col" }, "Name"), h("th", { scope: "col" }, "Folder"), h("th", { scope: "col" }, "Tags"), h("th", { scope: "col", class: "r" }, "Panels"), h("th", { scope: "col" }, "Seen by"), h("th", { scope: "col" }, "Changed"), h("th", { scope: "col" }, h("span", { class: "vh" }, "Actions")))),
+      h("thead", null, h("tr", null, h("th", { scope: "col", class: "tight" }, h("span", { class: "vh" }, "Starred")), h("th", { scope: "col" }, "Name"), h("th", { scope: "col" }, "Folder"), h("th", { scope: "col" }, "Tags"), h("th", { scope: "col", class: "r" }, "Panels"), h("th", { scope: "col" }, "Seen by"), h("th", { scope: "col" }, "Changed"), h("th", { scope: "col" }, h("span", { class: "vh" }, "Actions")))),
       h("tbody", null, found.map((d) => h("tr", null,
         h("td", null, button({ icon: "star", label: `Star ${d.name}`, cls: "ghost icon sm", "aria-pressed": String(starred.has(d.id)), on: () => this.star(d.id) })),
-        h("th", { scope: "row" }, h("a", { class: "strong link", href: orgPath(`dashboards/${encodeURIComponent(d.id)}`), title: d.summary.description ?? null }, visible(d.name)), opened[0] === d.id && h("span", { class: "pill" }, "last opened")),
+        h("th", { scope: "row" }, h("a", { class: "strong link", href: orgPath(`dashboards/${encodeURIComponent(d.id)}`), title: d.summary.description ?? null }, visible(d.name)), opened[0] === d.id && [" ", h("span", { class: "pill" }, "last opened")]),
         h("td", null, visible(d.summary.folder ?? "")), h("td", null, (d.summary.tags ?? []).map((t) => h("span", { class: "pill" }, visible(t)))), h("td", { class: "r num" }, String(d.summary.panels)),
         h("td", null, d.shared ? "everybody" : d.mine ? "you" : visible(d.owner ?? "")), h("td", { class: "num" }, ago(Date.parse(d.updated_at))),
         h("td", { class: "r" }, button({ icon: "ellipsis", label: `Menu of ${d.name}`, cls: "ghost icon sm", "aria-haspopup": "menu", on: (e: MouseEvent) => this.menu(d, e.currentTarget as HTMLElement) }))))))));

@@ -61,6 +61,11 @@ export class MsEditor extends HTMLElement {
   /** Puts text in place of the selection. */
   insert(text: string) { this.#surface?.insert(text); }
 
+  get selection(): [number, number] { return this.#surface?.selection ?? [this.#text.length, this.#text.length]; }
+
+  /** Puts text in place of all that is there; unlike setting the value, the reader can undo it. */
+  replace(text: string) { this.#surface?.select(0, this.value.length); this.insert(text); }
+
   override focus() { this.#surface?.focus(); }
 
   #say(m: Mark | null) {

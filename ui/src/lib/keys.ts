@@ -50,4 +50,4 @@ addEventListener("keydown", (e) => {
 });
 
 /** A key as it is printed on this machine's keyboard. */
-export const printed = (key: string) => key.split(" ").map((k) => k.split("+").map((p) => ({ mod: mac ? "⌘" : "Ctrl", shift: mac ? "⇧" : "Shift", alt: mac ? "⌥" : "Alt", Enter: "↵", Escape: "Esc", ArrowUp: "↑", ArrowDown: "↓", ArrowLeft: "←", ArrowRight: "→" })[p] ?? p.toUpperCase()).join(mac ? "" : " ")).join(" then ");
+export const printed = (key: string) => key.split(" ").map((k) => k.split(/\+(?=.)/).map((p) => ({ mod: mac ? "⌘" : "Ctrl", shift: mac ? "⇧" : "Shift", alt: mac ? "⌥" : "Alt", Enter: "↵", Escape: "Esc", ArrowUp: "↑", ArrowDown: "↓", ArrowLeft: "←", ArrowRight: "→" })[p] ?? p.toUpperCase()).join(mac ? "" : " ")).join(" then ");

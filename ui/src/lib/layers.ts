@@ -3,14 +3,16 @@ import { button, h, icon } from "./dom.ts";
 import { announce } from "./a11y.ts";
 
 /** Opens a modal dialog; the promise ends when it is closed. `close` is given to the content. */
-export function dialog(title: string, content: (close: (value?: unknown) => void) => Node | Node[], o: { wide?: boolean; cls?: string } = {}): Promise<unknown> {
+export function dialog(title: string, content: (close: (value?: unknown) => void) => Node | Node[], o: { wide?: boolean; cls?: string; leave?: () => Promise<boolean> } = {}): Promise<unknown> {
   const back = document.activeElement as HTMLElement | null;
   return new Promise((done) => {
     let value: unknown;
     const d = h("dialog", { class: `${o.cls ?? ""} ${o.wide ? "wide" : ""}`.trim() || null, "aria-labelledby": "dlg-h" });
     const close = (v?: unknown) => { value = v; d.close(); };
     d.append(h("div", { class: "body" }, h("h2", { id: "dlg-h" }, title), content(close)));
-    d.addEventListener("click", (e) => { if (e.target === d) close(); });
+    const leave = async () => { if (!o.leave || (await o.leave())) close(); };
+    d.addEventListener("click", (e) => { if (e.target === d) void leave(); });
+    d.addEventListener("cancel", (e) => { if (e.target === d && o.leave) { e.preventDefault(); void leave(); } });
     d.addEventListener("close", () => { const box = d.querySelector(".toasts"); if (box) document.body.append(box); d.remove(); back?.focus(); done(value); });
     document.body.append(d);
     d.showModal();

@@ -155,7 +155,7 @@ export class Drawer {
   }
 }
 
-export const traceLink = (id: string, span = "") => `${orgPath("traces")}/${encodeURIComponent(id)}${span ? `?span=${encodeURIComponent(span)}` : ""}`;
+export const traceLink = (id: string, span = "") => `${orgPath("traces")}/${encodeURIComponent(id)}${span ? `?sel=${encodeURIComponent(span)}` : ""}`;
 
 /** The record with its texts whole. */
 export async function fetchWhole(stream: string, row: Row, signal?: AbortSignal): Promise<Row> {

@@ -118,7 +118,7 @@ export class Fields {
     let f = this.known.get(key);
     if (!f) this.known.set(key, (f = new Field(name, type, part)));
     f.type = type;
-    if (stat) f.stat = { ...f.stat, ...stat };
+    if (stat) f.stat = stat.share === 0 ? stat : { ...f.stat, ...stat }; // without records, the figures of the run before say nothing
     return f;
   }
 

@@ -114,9 +114,9 @@ export class MetricsPage {
   private dirty() { this.runButton.classList.add("fresh"); }
 
   private insert(text: string) {
-    const wasEmpty = this.rows.insert(text);
+    const whole = this.rows.insert(text);
     this.dirty();
-    if (wasEmpty) this.run();
+    if (whole) this.run();
     if (innerWidth <= 1180) this.showBrowser(false);
   }
 

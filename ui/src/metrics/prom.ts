@@ -52,6 +52,25 @@ export async function instant(query: string, at: number, limit: number, signal?:
 export interface RawExemplars { seriesLabels: Labels; exemplars: { labels: Labels; value: string; timestamp: number }[] }
 export const exemplars = async (query: string, o: { start: number; end: number }, signal?: AbortSignal) => (await call<RawExemplars[] | null>("query_exemplars", { query, start: o.start / 1000, end: o.end / 1000 }, signal)).data ?? [];
 
+const braces = String.raw`\{(?:[^{}"']|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')*\}`;
+const lone = new RegExp(`^[\\w:]*(?:${braces})?$`), nameless = new RegExp(`^${braces}$`), named = /^\{\s*(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')\s*[,}]|__name__/;
+
+/**
+ * The query after a metric or an expression was chosen for it; undefined: what was chosen belongs where the cursor is, within an expression or behind an operator.
+ * A name joins the matchers of a selector that has none; anything else takes the place of a query that is complete.
+ */
+export function taken(query: string, chosen: string, [from, to]: readonly [number, number]): string | undefined {
+  const q = query.trim(), before = query.slice(0, from).trim(), after = query.slice(to).trim();
+  if (nameless.test(q) && !named.test(q) && lone.test(chosen)) {
+    const matchers = q.slice(1, -1).trim().replace(/,$/, "");
+    if (!chosen.includes("{")) return matchers ? `${chosen}{${matchers}}` : chosen;
+    if (matchers && nameless.test(chosen)) return `${chosen.slice(0, -1)}, ${matchers}}`;
+  }
+  if (lone.test(q)) return chosen;
+  if (from !== to || (before && after) || /(?:[([{,+\-*/%^=<>!~]|\b(?:and|or|unless))$/i.test(before)) return undefined;
+  return chosen;
+}
+
 /** The trace that an exemplar names, by the names that senders give it. */
 export const traceOf = (l: Labels) => l.trace_id ?? l.traceID ?? l.traceId ?? l["trace.id"] ?? "";
 

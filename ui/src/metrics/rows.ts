@@ -1,6 +1,7 @@
 // The queries of the page: a letter, an editor, what became of it, and what can be done with it.
 import { button, h, icon } from "../lib/dom.ts";
 import { MsEditor } from "../el/editor.ts";
+import { taken } from "./prom.ts";
 import { letter, MOST_QUERIES, type Query } from "./state.ts";
 
 export interface RowEvents { run(): void; changed(): void }
@@ -96,14 +97,13 @@ export class Rows {
     this.on.run();
   }
 
-  /** Puts text where the reader last typed; a query that was empty is replaced. Returns whether it was empty. */
+  /** Puts text where the reader last typed, or in place of the query where it cannot stand there. Returns whether it is the whole query now. */
   insert(text: string): boolean {
-    const r = this.rows[Math.min(this.last, this.rows.length - 1)]!;
-    const empty = !r.editor.value.trim();
-    if (empty) r.editor.value = text; else r.editor.insert(text);
-    r.editor.focus();
+    const e = this.rows[Math.min(this.last, this.rows.length - 1)]!.editor, whole = taken(e.value, text, e.selection);
+    e.focus();
+    if (whole === undefined) e.insert(text); else if (e.value.trim()) e.replace(whole); else e.value = whole;
     this.letters();
-    return empty;
+    return whole !== undefined;
   }
 
   replace(i: number, text: string) {

@@ -7,7 +7,7 @@ import { copy, menu } from "../lib/layers.ts";
 import { levelOf, shortLevel } from "../lib/level.ts";
 import { formatTime, now } from "../lib/time.ts";
 import type { Trace } from "./model.ts";
-import { called, identifier, literal, logsOf, metricsOf, quoted, tracesOf } from "./links.ts";
+import { called, identifier, literal, logsOf, metricsOf, quoted, servicesOf, tracesOf } from "./links.ts";
 
 interface Span { stream: string; span_id: string; parent_span_id?: string; name: string; kind?: string; service?: string; status?: string; status_message?: string; start: string; duration_ns: number; self_ns?: number; attributes: Record<string, unknown>; events?: unknown; links?: unknown }
 interface Answer { columns: { name: string }[]; rows: unknown[][] }
@@ -70,17 +70,17 @@ export class SpanDrawer {
       button({ icon: "chevron-up", label: "Previous span", cls: "ghost icon sm", on: () => this.on.move(-1) }), button({ icon: "chevron-down", label: "Next span", cls: "ghost icon sm", on: () => this.on.move(1) }), go, button({ icon: "x", label: "Close", cls: "ghost icon sm", on: () => this.on.close() }));
   }
 
-  /** A minute before and after the span, for links. */
-  private around(i: number): [number, number] {
+  /** The time of the span with so many ms, a minute, before and after it, for links. */
+  private around(i: number, ms = 60_000): [number, number] {
     const start = Date.parse(this.t.c.start) + this.t.c.spans.start[i]! / 1e6;
-    return [start - 60_000, start + this.t.length(i) / 1e6 + 60_000];
+    return [start - ms, start + this.t.length(i) / 1e6 + ms];
   }
 
   private figures(i: number) {
     const t = this.t, start = Date.parse(t.c.start) + t.c.spans.start[i]! / 1e6;
     const pair = (k: string, ...v: (Node | string | false)[]) => [h("dt", null, k), h("dd", null, v.filter(Boolean) as (Node | string)[])];
     return h("dl", { class: "sd-kv" },
-      pair("Service", h("a", { class: "link", href: `${orgPath("services")}?service=${encodeURIComponent(t.service(i))}` }, called(t.service(i)))),
+      pair("Service", h("a", { class: "link", href: servicesOf(t.service(i), this.around(i, 450_000)) }, called(t.service(i)))),
       pair("Kind", t.kind(i) || "internal"),
       pair("Status", t.error[i] ? h("span", { class: "pill err" }, "error") : t.status(i) || "unset"),
       pair("Started", `${formatTime(start, { ms: true })} `, h("span", { class: "muted" }, `${duration(t.start[i]!)} after the trace, ${ago(start, now())}`)),

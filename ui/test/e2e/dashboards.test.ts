@@ -52,6 +52,26 @@ test("panels of every kind show what their queries answer; a variable changes th
   await until("a link shows the same", async () => (await panel(again, "By service").locator("li").count()) === 1);
 });
 
+test("Escape in the editor of a panel asks before it throws away what was typed, and a panel of logs has a stream", async () => {
+  const { id } = await make(several);
+  const page = await open(id), editor = page.locator("dialog.full textarea.ed-in").first(), dialogs = page.locator("dialog[open]");
+  await page.getByRole("button", { name: "Edit", exact: true }).click();
+  await page.getByRole("button", { name: "Add", exact: true }).click();
+  await page.getByRole("menuitem", { name: "Logs" }).click();
+  assert.notEqual(await page.locator("#q-0-stream").inputValue(), "");
+  await editor.fill("level:error");
+  await page.locator("dialog.full .d-logs li").first().waitFor();
+  assert.equal(await page.locator("dialog.full .d-preview").count(), 1, "the preview keeps its height");
+  await editor.press("Escape");
+  if ((await dialogs.count()) === 1) await editor.press("Escape"); // the first closed the proposals
+  await page.getByRole("heading", { name: "Leave the panel?" }).waitFor();
+  await dialogs.last().getByRole("button", { name: "Cancel" }).click();
+  assert.equal(await editor.inputValue(), "level:error");
+  await editor.press("Escape");
+  await page.getByRole("button", { name: "Leave" }).click();
+  await until("the editor is closed", async () => (await dialogs.count()) === 0);
+});
+
 test("one query fails and the other panels stay; retry brings it back; 429 says when", async () => {
   const { id } = await make(several);
   const page = await t.page({ allow: [/status of (500|429)/] });

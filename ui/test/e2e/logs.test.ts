@@ -120,7 +120,7 @@ test("the drawer: fields, JSON, what happened around it, the trace, links; and i
   await keys(page, "Escape Escape j Enter");
   await page.locator(".wf .sp").first().waitFor();
   const trace = sent.find((r) => r.message === "failed POST /v1/checkout")!;
-  assert.match((await page.locator(".mini a").getAttribute("href"))!, /\/default\/traces\/[0-9a-f]{32}\?span=[0-9a-f]{16}$/);
+  assert.match((await page.locator(".mini a").getAttribute("href"))!, /\/default\/traces\/[0-9a-f]{32}\?sel=[0-9a-f]{16}$/);
   assert.match(await text(page, ".drawer .ft"), new RegExp(`service\\s+${trace.service}`));
   await page.getByRole("tab", { name: "Fields" }).focus();
   await page.keyboard.press("ArrowRight");

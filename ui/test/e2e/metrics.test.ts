@@ -59,6 +59,15 @@ test("a metric is found among 100,000, described, charted, and its exemplar lead
   await drawn(page);
   assert.match(new URL(page.url()).searchParams.get("q")!, /^histogram_quantile\(0\.95/);
   assert.match(await status(page).innerText(), /^1 series/);
+  // The query is complete: what is chosen next takes its place, can be undone, and is put back.
+  const asked = new URL(page.url()).searchParams.get("q")!;
+  await page.locator(".mb-name", { hasText: "request_duration_bucket" }).click();
+  await until("the metric alone is asked for", async () => new URL(page.url()).searchParams.get("q") === "request_duration_bucket");
+  await page.keyboard.press("Control+z");
+  assert.equal(await page.locator("textarea.ed-in").first().inputValue(), asked);
+  await page.keyboard.press("Control+Enter");
+  await until("the former is asked for again", async () => new URL(page.url()).searchParams.get("q") === asked);
+  await drawn(page);
   const button = page.getByRole("button", { name: /\d+ exemplars/ });
   await button.click();
   const link = page.getByRole("menuitem").first();

@@ -71,3 +71,12 @@ test("CSV keeps what spreadsheets would run from them; versions are compared by 
   const { differences } = await import("../../src/dashboard/diff.ts");
   assert.deepEqual(differences({ title: "a", panels: [{ id: 1, w: 2 }, { id: 2 }] }, { title: "b", panels: [{ id: 1, w: 3 }], tags: ["x"] }), ['title: "a" → "b"', "panels.#1.w: 2 → 3", 'panels.#2: removed {"id":2}', 'tags: added ["x"]']);
 });
+
+test("series that two queries have by one name are told apart", async () => {
+  const { distinct } = await import("../../src/dashboard/query.ts");
+  const f = (ref: string, ...names: string[]) => ({ target: { ref, language: "promql", statement: "" }, lines: names.map((name) => ({ name, labels: {}, values: [[], []] })) }) as any;
+  const names = (...frames: any[]) => distinct(frames).map((x) => x.name);
+  assert.deepEqual(names(f("A", "cart", "web"), f("B", "cart")), ["A cart", "web", "B cart"]);
+  assert.deepEqual(names(f("A", "cart", "cart"), f("B")), ["cart", "cart (2)"]);
+  assert.deepEqual(names(f("A", "x"), {} as any), ["x"]);
+});

@@ -101,3 +101,14 @@ test("values with units", async () => {
   assert.equal(unitOf("http_request_duration_seconds_bucket"), "s");
   assert.equal(unitOf("requests", "{request}"), "");
 });
+
+test("a metric that is chosen makes a query that can be run", async () => {
+  const { taken } = await import("../../src/metrics/prom.ts");
+  const at = (text: string) => { const i = text.indexOf("|"); return [text.replace("|", ""), [i, i]] as [string, [number, number]]; };
+  for (const [query, chosen, want] of [
+    ["|", "up", "up"], ["up|", "rate(up[5m])", "rate(up[5m])"], ["up{job=\"a\"}|", "down", "down"], ["|up", "down", "down"],
+    ['{service="payments"}|', "http_requests_total", 'http_requests_total{service="payments"}'], ['{service="a}b"}|', "up", 'up{service="a}b"}'], ['{service="payments"}|', '{"http.duration"}', '{"http.duration", service="payments"}'],
+    ['{"http.duration"}|', "up", "up"], ['{__name__="a"}|', "up", "up"], ["{service=\"x\"}|", "rate(up[5m])", "rate(up[5m])"],
+    ["rate(up[5m])|", "down", "down"], ["rate(up[5m]) / |", "down", undefined], ["a or |", "b", undefined], ["sum(|)", "up", undefined], ["rate(|up[5m])", "down", undefined], ["(|", "up", undefined],
+  ] as const) assert.equal(taken(at(query)[0], chosen, at(query)[1]), want, `${query} + ${chosen}`);
+});
