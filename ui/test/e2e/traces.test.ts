@@ -34,7 +34,9 @@ test("search: by service, status, duration and attributes, all of it in the addr
   await until("only failed ones", async () => /^1\d traces$/.test(await found(page).innerText()));
   assert.match(page.url(), /status=error/);
   await page.locator("ms-select", { hasText: "Service" }).getByRole("button").click();
+  await page.getByRole("option", { name: "payments" }).waitFor();
   await page.keyboard.type("paym");
+  await until("one option is left", async () => (await page.getByRole("option").count()) === 1);
   await keys(page, "Enter");
   await until("of payments", () => page.url().includes("service=payments"));
   await page.getByLabel("From, such as 250ms").fill("200ms");

@@ -1,1 +1,0 @@
-import"./c.ZI4TWFBW.js";import"./c.WEOFLFZF.js";

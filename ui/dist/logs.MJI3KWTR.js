@@ -1,1 +1,0 @@
-import"./c.5EPWJU2J.js";import"./c.FGTTRULY.js";import"./c.WEOFLFZF.js";
