@@ -151,7 +151,7 @@ func (a *API) tail(w http.ResponseWriter, r *http.Request) error {
 	events := make(chan query.TailEvent)
 	done := make(chan error, 1)
 	opened := make(chan struct{}) // closed when the selection is good; until then an error is an ordinary reply
-	go func() { // ends with ctx, which ends with the handler
+	go func() {                   // ends with ctx, which ends with the handler
 		done <- a.Explore.Tail(ctx, sel, func() { close(opened) }, func(e query.TailEvent) error {
 			select {
 			case events <- e:

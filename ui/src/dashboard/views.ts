@@ -124,6 +124,7 @@ function table({ panel, frames }: Show): HTMLElement {
 export function gridOf(t: Table, o: Options, label: string): HTMLElement {
   const g = new Grid<unknown[]>();
   g.name = label;
+  g.rowHeight = 28; // of one line, however narrow the panel: columns scroll
   const number = (type: string) => /INT|DOUBLE|FLOAT|DECIMAL/i.test(type), time = (type: string) => /TIMESTAMP/i.test(type);
   const shownText = (i: number, v: unknown) => (v === null || v === undefined ? "" : number(t.columns[i]!.type) ? text(t.columns.length === 1 || i === t.columns.length - 1 ? o : {}, Number(v)).text : time(t.columns[i]!.type) ? formatTime(String(v), { date: true, ms: true }) : typeof v === "object" ? JSON.stringify(v) : visible(String(v)));
   g.columns = t.columns.map((c, i) => ({
