@@ -278,3 +278,18 @@ test("a node that restarts while it is followed: said, and followed again", asyn
   await until("live again", async () => /^Live/.test((await text(page, ".livebar")).trim()), 60_000);
   await until("a new record", async () => { await t.node.call("POST", "/intake/json/app", [{ level: "info", message: "after the restart" }]); return (await rows(page).filter({ hasText: "after the restart" }).count()) > 0; }, 30_000);
 });
+
+for (const off of [-5, 5]) {
+  test(`a clock that is ${off} minutes off: "the last two minutes" are the node's`, async () => {
+    await seed.logs(t.node, { n: 30, stream: `clock${off + 5}`, span: 60_000 });
+    const page = await t.page();
+    await page.addInitScript((ms) => {
+      const Real = Date;
+      const now = () => Real.now() + ms;
+      window.Date = new Proxy(Real, { construct: (_, a) => (a.length ? new Real(...(a as [number])) : new Real(now())), get: (d, k) => (k === "now" ? now : Reflect.get(d, k)) });
+    }, off * 60_000);
+    await page.goto(logs(`stream=clock${off + 5}&from=now-2m`));
+    await rows(page).first().waitFor();
+    await until("all of them", async () => /^30\b/.test(await text(page, ".hg-hd")), 10_000).catch(async () => assert.fail(`${await text(page, ".hg-hd")}`));
+  });
+}
