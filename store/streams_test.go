@@ -192,9 +192,9 @@ func TestStreamSettingsAndSummaries(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	app, empty := w.stream("app"), w.stream("empty")
-	days, mode, indexed := 7, "shards", []string{"request_id", "nul\x00"}
+	days, mode, indexed := 7, "wal", []string{"request_id", "nul\x00"}
 	got := must(w.UpdateStream(ctx, app.ID, store.StreamPatch{RetentionDays: &days, WriteMode: &mode, IndexedFields: &indexed}, w.entry("stream.update")))(t)
-	if got.RetentionDays != 7 || got.WriteMode != "shards" || !reflect.DeepEqual(got.IndexedFields, indexed) || got.MaxFields != 0 {
+	if got.RetentionDays != 7 || got.WriteMode != "wal" || !reflect.DeepEqual(got.IndexedFields, indexed) || got.MaxFields != 0 {
 		t.Fatalf("stream %+v", got)
 	}
 	bad := "nonsense"
