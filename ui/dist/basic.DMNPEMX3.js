@@ -1,1 +1,0 @@
-import"./c.Y4OTS5ZW.js";import"./c.A6LXTHNP.js";

@@ -1,0 +1,1 @@
+import"./c.CSPNE33O.js";import"./c.A6LXTHNP.js";
