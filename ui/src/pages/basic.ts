@@ -2,6 +2,8 @@
 import "../app.ts";
 import "htmx.org/dist/htmx.esm.js";
 import { boot } from "../lib/boot.ts";
+import { h } from "../lib/dom.ts";
+import { duration } from "../lib/format.ts";
 import { confirm } from "../lib/layers.ts";
 
 document.addEventListener("htmx:config:request", (e) => {
@@ -22,3 +24,18 @@ document.addEventListener("submit", (e) => {
     form.requestSubmit();
   });
 });
+
+// A part that renews itself says so when it has not for three intervals: what is shown may be old.
+const live = document.querySelector<HTMLElement>("[hx-trigger^=every]");
+if (live) {
+  const every = Number(/every (\d+)s/.exec(live.getAttribute("hx-trigger")!)?.[1] ?? 5) * 1000;
+  const pill = h("span", { class: "pill", role: "status", hidden: true });
+  document.querySelector(".pagehead")?.append(pill);
+  let last = Date.now();
+  document.addEventListener("htmx:after:swap", () => { last = Date.now(); pill.hidden = true; });
+  setInterval(() => {
+    if (document.hidden || Date.now() - last < 3 * every) return;
+    pill.hidden = false;
+    pill.textContent = `Last update ${duration(Math.round((Date.now() - last) / 1000) * 1e9)} ago`;
+  }, 1000);
+}

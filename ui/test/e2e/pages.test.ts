@@ -161,6 +161,16 @@ test("System status: what is wrong, kept up to date, and a running query is seen
   await until("the figures change", async () => (await page.locator("#cards").innerText()) !== before, 15_000);
 });
 
+test("System status: says that it is old when it cannot be renewed, and no longer when it can", async () => {
+  const page = await t.page({ allow: [/ERR_FAILED|Failed to load|htmx:error/] });
+  await page.goto(`${t.node.url}/cluster/status`);
+  await page.route("**/cluster/status", (r) => r.abort());
+  await page.getByText(/Last update \d+ s ago/).waitFor({ timeout: 25_000 });
+  await page.getByText("Everything works.").waitFor();
+  await page.unroute("**/cluster/status");
+  await page.getByText(/Last update/).waitFor({ state: "hidden" });
+});
+
 test("a page that is not there, and one for others, say so", async () => {
   const page = await t.page({ allow: [/status of 404/] });
   for (const path of ["nothing", "streams/logs/none", "dashboards/x/y/z"]) {

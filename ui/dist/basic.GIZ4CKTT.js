@@ -1,1 +1,0 @@
-import"./c.CSPNE33O.js";import"./c.A6LXTHNP.js";

@@ -1,0 +1,1 @@
+import"./c.NL5UHVVA.js";import"./c.A6LXTHNP.js";
