@@ -151,18 +151,7 @@ func (a *API) describe(ctx context.Context, s store.Stream) (streamView, error) 
 	if err != nil {
 		return streamView{}, err
 	}
-	sum := store.StreamSummary{Stream: s, Segments: int64(len(segments))}
-	for i, g := range segments {
-		sum.Rows += g.Rows
-		sum.Bytes += g.Data.Length + g.Index.Length
-		if i == 0 || g.MinTime < sum.MinTime {
-			sum.MinTime = g.MinTime
-		}
-		if i == 0 || g.MaxTime > sum.MaxTime {
-			sum.MaxTime = g.MaxTime
-		}
-	}
-	view := summaryOf(a.Streams.Unflushed(s.ID).Add(sum))
+	view := summaryOf(a.Streams.Unflushed(s.ID).Add(store.Summarize(s, segments)))
 	for _, f := range s.Schema.Fields {
 		seen := make([]string, len(f.Seen))
 		for i, t := range f.Seen {

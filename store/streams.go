@@ -41,6 +41,22 @@ type StreamSummary struct {
 	Unflushed             int64 // of the rows, those that are in no segment yet, see ingest.Live
 }
 
+// Summarize adds up what a stream's segments hold.
+func Summarize(s Stream, segments []millstream.Segment) StreamSummary {
+	sum := StreamSummary{Stream: s, Segments: int64(len(segments))}
+	for i, g := range segments {
+		sum.Rows += g.Rows
+		sum.Bytes += g.Data.Length + g.Index.Length
+		if i == 0 || g.MinTime < sum.MinTime {
+			sum.MinTime = g.MinTime
+		}
+		if i == 0 || g.MaxTime > sum.MaxTime {
+			sum.MaxTime = g.MaxTime
+		}
+	}
+	return sum
+}
+
 // StreamPatch changes the settings that are not nil.
 type StreamPatch struct {
 	RetentionDays *int

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/ingest"
 	"github.com/millstream/millstream/internal/auth"
 	"github.com/millstream/millstream/store"
 	"github.com/millstream/millstream/ui"
@@ -122,7 +123,7 @@ func TestHostileStreamNames(t *testing.T) {
 	t.Parallel()
 	var catalog faultyCatalog
 	w := newWorld(t, false, func(c *Config) {
-		catalog.Store = c.Catalog.(*store.Store)
+		catalog.Live = c.Catalog.(ingest.Live)
 		c.Catalog = &catalog
 	})
 	names := []string{`</script><script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, "plain"}
@@ -165,7 +166,7 @@ func TestManyStreams(t *testing.T) {
 	t.Parallel()
 	var catalog faultyCatalog
 	w := newWorld(t, false, func(c *Config) {
-		catalog.Store = c.Catalog.(*store.Store)
+		catalog.Live = c.Catalog.(ingest.Live)
 		c.Catalog = &catalog
 	})
 	for i := range maxStreams + 5 {
@@ -253,7 +254,7 @@ func TestUnhealthy(t *testing.T) {
 	t.Parallel()
 	var catalog faultyCatalog
 	w := newWorld(t, false, func(c *Config) {
-		catalog.Store = c.Catalog.(*store.Store)
+		catalog.Live = c.Catalog.(ingest.Live)
 		c.Catalog = &catalog
 	})
 	r := w.reader().signIn()

@@ -123,16 +123,7 @@ func (p *Pages) showStream(w http.ResponseWriter, r *http.Request, v *visit, cod
 	if err != nil {
 		return err
 	}
-	sum := store.StreamSummary{Stream: s, Segments: int64(len(segments))}
-	for i, g := range segments {
-		sum.Rows += g.Rows
-		sum.Bytes += g.Data.Length + g.Index.Length
-		if i == 0 || g.MinTime < sum.MinTime {
-			sum.MinTime = g.MinTime
-		}
-		sum.MaxTime = max(sum.MaxTime, g.MaxTime)
-	}
-	view.Frame, view.StreamRow = v.frame, streamRow(sum)
+	view.Frame, view.StreamRow = v.frame, streamRow(p.Catalog.Unflushed(s.ID).Add(store.Summarize(s, segments)))
 	view.Created, view.MaxFields, view.Indexed = s.CreatedAt, s.MaxFields, strings.Join(s.IndexedFields, "\n")
 	switch view.Tab {
 	case "segments":

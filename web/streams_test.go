@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/ingest"
 	"github.com/millstream/millstream/internal/auth"
 )
 
@@ -115,5 +116,22 @@ func TestStreamPage(t *testing.T) {
 	}
 	if a := r.get(path); a.code != 404 {
 		t.Errorf("after the deletion: %d", a.code)
+	}
+}
+
+// A stream's own page counts what is not flushed yet, as its list and the API do.
+func TestStreamPageCountsUnflushedRows(t *testing.T) {
+	t.Parallel()
+	catalog := faultyCatalog{pending: ingest.Pending{Rows: 1234, Bytes: 5000, MinTime: 1e18, MaxTime: 2e18}}
+	w := newWorld(t, false, func(c *Config) {
+		catalog.Live = c.Catalog.(ingest.Live)
+		c.Catalog = &catalog
+	})
+	w.stream(millstream.Logs, "app")
+	body := w.reader().signIn().get("/shop/streams/logs/app").body
+	for _, want := range []string{"<dt>Rows</dt><dd>1,234</dd>", "<dt>Stored</dt><dd>5.00 kB</dd>", "2033-05-18 03:33"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("%s is not in the page", want)
+		}
 	}
 }

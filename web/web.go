@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/ingest"
 	"github.com/millstream/millstream/internal/auth"
 	"github.com/millstream/millstream/internal/config"
 	"github.com/millstream/millstream/internal/proxy"
@@ -52,11 +53,12 @@ type Config struct {
 	InsecureCookies bool
 }
 
-// catalog is what the pages show of the database. *store.Store fits.
+// catalog is what the pages show of the database. ingest.Live fits.
 type catalog interface {
 	Streams(ctx context.Context, org millstream.OrgID, sig millstream.Signal) ([]store.StreamSummary, error)
 	Stream(ctx context.Context, k millstream.StreamKey) (store.Stream, error)
 	StreamSegments(ctx context.Context, id millstream.StreamID) ([]millstream.Segment, error)
+	Unflushed(id millstream.StreamID) ingest.Pending
 	UpdateStream(ctx context.Context, id millstream.StreamID, p store.StreamPatch, a auth.Entry) (store.Stream, error)
 	DeleteStream(ctx context.Context, id millstream.StreamID, a auth.Entry) error
 	Organizations(ctx context.Context, user string) ([]auth.Organization, error)

@@ -75,7 +75,7 @@ func emptyWorld(t testing.TB, secure bool, change ...func(*Config)) *world {
 	reg := prometheus.NewRegistry()
 	a := &api.API{Auth: w.auth, Streams: ingest.Live{Store: w.store}, Nodes: w.store, Log: log, Registerer: reg, Gatherer: reg, Now: w.now, Version: "test", Checks: []api.Check{{Name: "database", Vital: true, Run: w.store.Ping}}}
 	c := Config{
-		Auth: w.auth, Catalog: w.store, Log: log, Now: w.now, Node: "mill-1", Roles: []string{"standalone"}, Version: "test", Started: w.now(), GRPC: ":4317",
+		Auth: w.auth, Catalog: ingest.Live{Store: w.store}, Log: log, Now: w.now, Node: "mill-1", Roles: []string{"standalone"}, Version: "test", Started: w.now(), GRPC: ":4317",
 		Queries: noQueries{}, Gatherer: reg, Settings: []config.Effective{{Name: "[http].listen", Env: "MS_HTTP_LISTEN", Value: "<b>:5080", Source: "environment", Doc: "address"}},
 		Checks: func(ctx context.Context) (out []ui.Check) {
 			for _, s := range a.CheckStates(ctx) {
@@ -257,11 +257,14 @@ func (noQueries) Cancel(_ millstream.OrgID, id string) error {
 
 // faultyCatalog is a catalog that a test breaks or adds to.
 type faultyCatalog struct {
-	*store.Store
-	more []store.StreamSummary // listed besides the store's
-	mu   sync.Mutex
-	err  error
+	ingest.Live
+	more    []store.StreamSummary // listed besides the store's
+	pending ingest.Pending        // of every stream
+	mu      sync.Mutex
+	err     error
 }
+
+func (f *faultyCatalog) Unflushed(millstream.StreamID) ingest.Pending { return f.pending }
 
 func (f *faultyCatalog) fault() error {
 	f.mu.Lock()
