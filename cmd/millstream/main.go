@@ -7,13 +7,16 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/internal/app"
 	"github.com/millstream/millstream/internal/config"
 	"github.com/millstream/millstream/query/engine"
+	"github.com/millstream/millstream/store"
 )
 
 // version is set by the build.
@@ -84,15 +87,19 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 	if err != nil {
 		return fmt.Errorf("the configuration is not usable:\n%w", err)
 	}
+	options := app.Options{Version: version, Settings: config.InForce(&cfg, *file, environ), Stderr: stderr}
 	switch command {
 	case "migrate":
-		return migrate(ctx, &cfg, stderr)
+		return app.WithStore(ctx, &cfg, options, func(_ *store.Store, log *slog.Logger) error {
+			log.Info("the database's schema is up to date")
+			return nil
+		})
 	case "config":
 		return showConfig(&cfg, stdout)
 	case "wal":
 		return walCommand(ctx, &cfg, flags.Args(), stdout, stderr)
 	}
-	return serve(ctx, &cfg, config.InForce(&cfg, *file, environ), stderr)
+	return app.Run(ctx, &cfg, options)
 }
 
 // showConfig prints the settings in effect as a TOML file would say them.

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/millstream/millstream"
-	"github.com/millstream/millstream/internal/config"
 )
 
 // What config prints is a configuration file that gives the same configuration.
@@ -58,20 +57,6 @@ func TestCommands(t *testing.T) {
 				t.Errorf("output %q, want %q in it and no secret", out.String(), c.out)
 			}
 		})
-	}
-}
-
-func TestHeapLimit(t *testing.T) {
-	for name, c := range map[string]struct{ memory, engine, want config.Size }{
-		"large machine":   {memory: 64 << 30, engine: 32 << 30, want: 24 << 30},
-		"small container": {memory: 2 << 30, engine: 1 << 30, want: 1 << 30},
-		"all to queries":  {memory: 4 << 30, engine: 8 << 30, want: 1 << 30},
-	} {
-		cfg := config.Default()
-		cfg.Querier.MemoryLimit = c.engine
-		if got := heapLimit(c.memory, &cfg); got != int64(c.want) {
-			t.Errorf("%s: %d, want %d", name, got, c.want)
-		}
 	}
 }
 

@@ -4,15 +4,17 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"text/tabwriter"
 
 	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/internal/app"
 	"github.com/millstream/millstream/internal/config"
-	"github.com/millstream/millstream/internal/telemetry"
+	"github.com/millstream/millstream/store"
 )
 
 // walCommand shows and changes the registry of WALs. With the node's own database, the node must be stopped: the command starts the server for itself.
-func walCommand(ctx context.Context, cfg *config.Config, args []string, stdout, stderr io.Writer) (err error) {
+func walCommand(ctx context.Context, cfg *config.Config, args []string, stdout, stderr io.Writer) error {
 	action, id := "list", millstream.WALID("")
 	if len(args) > 0 {
 		action = args[0]
@@ -24,32 +26,29 @@ func walCommand(ctx context.Context, cfg *config.Config, args []string, stdout, 
 	default:
 		return fmt.Errorf("wal takes list, adopt <id> or discard <id>\n\n%s", usage)
 	}
-	p := &parts{cfg: cfg, registry: newRegistry()}
-	p.log, _ = telemetry.NewLogger(stderr, "warn", cfg.Telemetry.LogFormat)
-	db, err := p.openDatabase(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = joinClose(err, db.close()) }()
-	switch action {
-	case "adopt":
-		if err := p.store.AdoptWAL(ctx, id); err != nil {
+	quiet := *cfg
+	quiet.Telemetry.LogLevel = "warn" // the log would hide the answer
+	return app.WithStore(ctx, &quiet, app.Options{Version: version, Stderr: stderr}, func(st *store.Store, _ *slog.Logger) error {
+		switch action {
+		case "adopt":
+			if err := st.AdoptWAL(ctx, id); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(stdout, "the next start takes WAL %s as its directory is\n", id)
+			return err
+		case "discard":
+			if err := st.DiscardWAL(ctx, id); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(stdout, "WAL %s is discarded; its unflushed rows are given up\n", id)
 			return err
 		}
-		_, err = fmt.Fprintf(stdout, "the next start takes WAL %s as its directory is\n", id)
-		return err
-	case "discard":
-		if err := p.store.DiscardWAL(ctx, id); err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(stdout, "WAL %s is discarded; its unflushed rows are given up\n", id)
-		return err
-	}
-	return p.listWALs(ctx, stdout)
+		return listWALs(ctx, st, stdout)
+	})
 }
 
-func (p *parts) listWALs(ctx context.Context, stdout io.Writer) error {
-	wals, err := p.store.WALs(ctx)
+func listWALs(ctx context.Context, st *store.Store, stdout io.Writer) error {
+	wals, err := st.WALs(ctx)
 	if err != nil {
 		return err
 	}

@@ -22,11 +22,12 @@ var rows = [][]string{
 	{"ingest", "query/scan"},
 	{"query", "compactor", "alert", "rpc"},
 	{"api", "web"},
+	{"internal/app"},
 	{"internal/mstest"},
 	{"cmd"},
 }
 
-// depth is the longest chain of our own imports that is allowed.
+// depth is the longest chain of our own imports that is allowed. A command stands in front of it: it reads arguments and calls internal/app, which is the top.
 const depth = 7
 
 func rowOf(rel string) (row int, name string) {
@@ -80,8 +81,12 @@ func TestImportChainsAreShort(t *testing.T) {
 		return n + 1
 	}
 	for p := range imports {
-		if n := length(p); n > depth {
-			t.Errorf("the longest import chain from %s is %d, more than %d", p, n, depth)
+		most := depth
+		if strings.HasPrefix(p, "cmd/") {
+			most++
+		}
+		if n := length(p); n > most {
+			t.Errorf("the longest import chain from %s is %d, more than %d", p, n, most)
 		}
 	}
 }

@@ -1,4 +1,5 @@
-package main
+// Package app is the composition of a node: which parts it has, and in which order they start and stop. Nothing here is global, so a process may run many nodes.
+package app
 
 import (
 	"context"
@@ -26,9 +27,16 @@ import (
 	"github.com/millstream/millstream/store"
 )
 
-// parts is everything a node is made of. Each is made by a function of parts.go; serve says in which order they run.
+// Options are what a node is told beside its configuration.
+type Options struct {
+	Version  string
+	Settings []config.Effective // for the page of the configuration
+	Stderr   io.Writer          // where the log goes
+}
+
+// parts is everything a node is made of. Each is made by a function of parts.go; Run says in which order they run.
 type parts struct {
-	settings   []config.Effective // for the page of the configuration
+	Options
 	cfg        *config.Config
 	log        *slog.Logger
 	collector  *telemetry.Collector
@@ -46,11 +54,10 @@ type parts struct {
 	began      time.Time
 }
 
-// serve runs a standalone node until ctx ends: its parts start in this order, each after the previous is ready, and stop one at a time in reverse. A drain is
+// Run runs a standalone node until ctx ends: its parts start in this order, each after the previous is ready, and stop one at a time in reverse. A drain is
 // this list read backwards: the node's row goes first, then requests finish, the intake publishes, and the database stops last.
-func serve(ctx context.Context, cfg *config.Config, settings []config.Effective, stderr io.Writer) (err error) {
-	p := &parts{cfg: cfg, settings: settings, began: time.Now(), registry: newRegistry()}
-	p.log, p.collector = telemetry.NewLogger(stderr, cfg.Telemetry.LogLevel, cfg.Telemetry.LogFormat)
+func Run(ctx context.Context, cfg *config.Config, o Options) (err error) {
+	p := newParts(cfg, o)
 	limitHeap(cfg)
 	db, err := p.openDatabase(ctx)
 	if err != nil {
@@ -88,22 +95,28 @@ func heapLimit(memory config.Size, cfg *config.Config) int64 {
 	return int64(max((memory-cfg.Querier.MemoryLimit)/4*3, cfg.Intake.BufferTotal+least))
 }
 
-// migrate brings the schema up to date, as every start does, and exits.
-func migrate(ctx context.Context, cfg *config.Config, stderr io.Writer) (err error) {
-	p := &parts{cfg: cfg, registry: newRegistry()}
-	p.log, _ = telemetry.NewLogger(stderr, cfg.Telemetry.LogLevel, cfg.Telemetry.LogFormat)
+func newParts(cfg *config.Config, o Options) *parts {
+	p := &parts{Options: o, cfg: cfg, began: time.Now(), registry: newRegistry()}
+	p.log, p.collector = telemetry.NewLogger(o.Stderr, cfg.Telemetry.LogLevel, cfg.Telemetry.LogFormat)
+	return p
+}
+
+// WithStore calls f with the node's database, its schema brought up to date as every start does. A server of the node's own runs meanwhile: the node itself must
+// be stopped.
+func WithStore(ctx context.Context, cfg *config.Config, o Options, f func(*store.Store, *slog.Logger) error) (err error) {
+	p := newParts(cfg, o)
 	db, err := p.openDatabase(ctx)
 	if err != nil {
 		return err
 	}
-	p.log.Info("the database's schema is up to date")
-	return db.close()
+	defer func() { err = joinClose(err, db.close()) }()
+	return f(p.store, p.log)
 }
 
 // announce is the last to start: then the node is ready, and says how to use it.
 func (p *parts) announce(ctx context.Context, ready func()) error {
 	return p.membership.Announce(ctx, func() {
-		p.log.Info("ready", "took", time.Since(p.began).Round(time.Millisecond), "version", version)
+		p.log.Info("ready", "took", time.Since(p.began).Round(time.Millisecond), "version", p.Version)
 		ready()
 	})
 }

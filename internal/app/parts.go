@@ -1,4 +1,4 @@
-package main
+package app
 
 import (
 	"context"
@@ -172,7 +172,7 @@ func walOptions(c *config.WAL) wal.Options {
 func (p *parts) newMembership() {
 	p.membership = &cluster.Membership{
 		Registry: p.store, Log: p.log, Interval: time.Duration(p.cfg.Cluster.HeartbeatIntervalSecs) * time.Second,
-		Self: millstream.Member{ID: millstream.NodeID(p.cfg.Node.ID), Addr: p.cfg.Cluster.AdvertiseAddr, Roles: p.cfg.Node.Roles, MilliCPU: 1000 * runtime.GOMAXPROCS(0), Version: version, StartedAt: p.began},
+		Self: millstream.Member{ID: millstream.NodeID(p.cfg.Node.ID), Addr: p.cfg.Cluster.AdvertiseAddr, Roles: p.cfg.Node.Roles, MilliCPU: 1000 * runtime.GOMAXPROCS(0), Version: p.Version, StartedAt: p.began},
 		Beat: func(ctx context.Context, self millstream.Member) (bool, error) {
 			var wals []millstream.WALID
 			if id := p.writer.WAL(); id != "" { // none before the intake has opened its directory
@@ -289,7 +289,7 @@ func (p *parts) newAPI() error {
 			Limits:  millstream.Limits{MaxFields: c.Intake.MaxFields, MaxRecord: int(c.Intake.MaxRecord), MaxDepth: c.Intake.MaxDepth},
 			MaxBody: int64(c.Intake.MaxBody), MaxDecoded: int64(c.Intake.MaxDecoded), MaxPast: time.Duration(c.Intake.MaxPastHours) * time.Hour, MaxFuture: time.Duration(c.Intake.MaxFutureSecs) * time.Second,
 		},
-		Log: p.log, Registerer: p.registry, Gatherer: p.registry, Now: time.Now, BasePath: c.HTTP.BasePath, TrustedProxies: proxies, Version: version,
+		Log: p.log, Registerer: p.registry, Gatherer: p.registry, Now: time.Now, BasePath: c.HTTP.BasePath, TrustedProxies: proxies, Version: p.Version,
 	}
 	pages, err := p.newPages(proxies)
 	if err != nil {
@@ -308,8 +308,8 @@ func (p *parts) newPages(proxies []netip.Prefix) (*web.Pages, error) {
 		}
 	}
 	return web.New(web.Config{
-		Auth: p.auth, Catalog: p.live(), Checks: p.checks, Queries: p.engine, Gatherer: p.registry, Settings: p.settings, Log: p.log, Now: time.Now,
-		Node: c.Node.ID, Roles: c.Node.Roles, Version: version, Started: p.began, GRPC: c.OTLP.Listen,
+		Auth: p.auth, Catalog: p.live(), Checks: p.checks, Queries: p.engine, Gatherer: p.registry, Settings: p.Settings, Log: p.log, Now: time.Now,
+		Node: c.Node.ID, Roles: c.Node.Roles, Version: p.Version, Started: p.began, GRPC: c.OTLP.Listen,
 		BasePath: c.HTTP.BasePath, ExternalURL: c.HTTP.ExternalURL, FrameAncestors: c.HTTP.FrameAncestors, TrustedProxies: proxies, InsecureCookies: c.HTTP.InsecureCookies,
 	})
 }
