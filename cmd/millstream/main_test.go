@@ -43,7 +43,7 @@ func TestCommands(t *testing.T) {
 		"config":              {args: []string{"config"}, environ: []string{"MS_AUTH_ROOT_EMAIL=a@b.c", "MS_AUTH_ROOT_PASSWORD=very secret words"}, out: "# root_password is set"},
 		"unknown command":     {args: []string{"sevre"}, err: `unknown command "sevre"`},
 		"unknown variable":    {args: []string{"serve"}, environ: []string{"MS_NODE_RLES=x"}, err: "did you mean MS_NODE_ROLES?"},
-		"split roles":         {args: []string{"serve"}, environ: []string{`MS_NODE_ROLES=["router"]`}, err: "[node].roles"},
+		"split roles":         {args: []string{"serve"}, environ: []string{`MS_NODE_ROLES=["router"]`}, err: "[database].url"},
 		"unexpected argument": {args: []string{"serve", "now"}, err: "unexpected argument"},
 		"wal without an id":   {args: []string{"wal", "adopt"}, err: "adopt <id>"},
 	} {

@@ -3,6 +3,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -57,6 +58,9 @@ type parts struct {
 // Run runs a standalone node until ctx ends: its parts start in this order, each after the previous is ready, and stop one at a time in reverse. A drain is
 // this list read backwards: the node's row goes first, then requests finish, the intake publishes, and the database stops last.
 func Run(ctx context.Context, cfg *config.Config, o Options) (err error) {
+	if !cfg.Node.Alone() {
+		return errors.New("[node].roles: this release runs standalone only")
+	}
 	p := newParts(cfg, o)
 	limitHeap(cfg)
 	db, err := p.openDatabase(ctx)

@@ -14,20 +14,23 @@ import (
 
 // Config is every setting of a node. Tags: toml is the key, doc its line in the reference, secret hides the value and adds the _FILE variant.
 type Config struct {
-	Node        Node        `toml:"node"`
-	HTTP        HTTP        `toml:"http"`
-	OTLP        Listen      `toml:"otlp" doc:"OTLP gRPC, on router, intake and standalone"`
-	Database    Database    `toml:"database"`
-	ObjectStore ObjectStore `toml:"object_store"`
-	Cluster     Cluster     `toml:"cluster"`
-	WAL         WAL         `toml:"wal"`
-	Intake      Intake      `toml:"intake"`
-	Cache       Cache       `toml:"cache"`
-	Querier     Querier     `toml:"querier"`
-	Auth        Auth        `toml:"auth"`
-	Cipher      Cipher      `toml:"cipher"`
-	Telemetry   Telemetry   `toml:"telemetry"`
-	Dev         Dev         `toml:"dev"`
+	Node          Node          `toml:"node"`
+	HTTP          HTTP          `toml:"http"`
+	RPC           Listen        `toml:"rpc" doc:"gRPC between nodes"`
+	OTLP          Listen        `toml:"otlp" doc:"OTLP gRPC, on router, intake and standalone"`
+	Database      Database      `toml:"database"`
+	ObjectStore   ObjectStore   `toml:"object_store"`
+	Cluster       Cluster       `toml:"cluster"`
+	WAL           WAL           `toml:"wal"`
+	Intake        IntakeLimits  `toml:"intake"`
+	Cache         Cache         `toml:"cache"`
+	Querier       QuerierLimits `toml:"querier"`
+	Router        RouterLimits  `toml:"router"`
+	Auth          Auth          `toml:"auth"`
+	Cipher        Cipher        `toml:"cipher"`
+	Telemetry     Telemetry     `toml:"telemetry"`
+	SelfTelemetry SelfTelemetry `toml:"self_telemetry"`
+	Dev           Dev           `toml:"dev"`
 }
 
 // The sections, in the order of the reference page.
@@ -35,13 +38,13 @@ type (
 	// Node is the process itself.
 	Node struct {
 		ID               string   `toml:"id" doc:"name of the node, up to 64 characters, unique in the cluster; default: the host name"`
-		Roles            []string `toml:"roles" doc:"what the process does; standalone is every role in one process and the only choice of this release"`
+		Roles            []string `toml:"roles" doc:"what the process does: any of router, intake, querier, compactor and alert, or standalone, which is all of them in one process; a change needs a restart"`
 		DataDir          string   `toml:"data_dir" doc:"everything local: WAL, cache, embedded PostgreSQL, local objects"`
 		DrainTimeoutSecs int      `toml:"drain_timeout_secs" doc:"seconds each part of the node may take to finish its work when the node stops"`
 	}
 	// HTTP is the full API and UI.
 	HTTP struct {
-		Listen          string   `toml:"listen" doc:"address of the API and UI"`
+		Listen          string   `toml:"listen" doc:"address of the API and UI on router and standalone, and of health, readiness and metrics alone on other nodes"`
 		ExternalURL     string   `toml:"external_url" doc:"the address users reach the node by; used in snippets"`
 		BasePath        string   `toml:"base_path" doc:"path prefix when a proxy serves the node below one, such as /millstream"`
 		FrameAncestors  []string `toml:"frame_ancestors" doc:"origins that may embed the UI in a frame"`
@@ -54,13 +57,13 @@ type (
 	}
 	// Database is PostgreSQL.
 	Database struct {
-		URL            string `toml:"url" secret:"true" doc:"PostgreSQL, as postgres://user:password@host/database; empty: the node starts and supervises a server of its own from the installed binaries"`
+		URL            string `toml:"url" secret:"true" doc:"PostgreSQL, as postgres://user:password@host/database, one for all nodes; empty, on standalone only: the node starts and supervises a server of its own from the installed binaries"`
 		MaxConnections int    `toml:"max_connections" doc:"most connections of the pool"`
 	}
 	// ObjectStore is where segments live.
 	ObjectStore struct {
 		Backend                string `toml:"backend" doc:"local or s3"`
-		Root                   string `toml:"root" doc:"directory of the local backend; default: objects below the data directory"`
+		Root                   string `toml:"root" doc:"directory of the local backend, which nodes of a cluster share; default, on standalone only: objects below the data directory"`
 		Bucket                 string `toml:"bucket" doc:"S3 bucket"`
 		Region                 string `toml:"region" doc:"S3 region"`
 		Endpoint               string `toml:"endpoint" doc:"URL of an S3-compatible server; empty: AWS"`
@@ -71,10 +74,13 @@ type (
 		MaxConcurrency         int    `toml:"max_concurrency" doc:"most requests in flight"`
 		OpTimeoutSecs          int    `toml:"op_timeout_secs" doc:"seconds until one request is given up and tried again"`
 	}
-	// Cluster is membership.
+	// Cluster is membership, and what nodes need to trust each other.
 	Cluster struct {
-		AdvertiseAddr         string `toml:"advertise_addr" doc:"address of this node as it is listed; default: where it listens"`
+		AdvertiseAddr         string `toml:"advertise_addr" doc:"address at which other nodes reach this one's internal gRPC; default: [rpc].listen, with the host name for an address of all interfaces"`
 		HeartbeatIntervalSecs int    `toml:"heartbeat_interval_secs" doc:"seconds between heartbeats"`
+		PeerTimeoutSecs       int    `toml:"peer_timeout_secs" doc:"seconds without a heartbeat after which no work goes to a node; also how long a new compactor or alert node waits before it takes work"`
+		TrustedNetwork        bool   `toml:"trusted_network" doc:"nodes of split roles may run without [cluster].internal_token: none but the nodes can reach [rpc].listen"`
+		InternalToken         string `toml:"internal_token" secret:"true" doc:"shared by all nodes, which know each other by it; required for split roles unless [cluster].trusted_network is true"`
 	}
 	// WAL is the write-ahead log.
 	WAL struct {
@@ -84,8 +90,8 @@ type (
 		MaxDisk     Size   `toml:"max_disk" doc:"above this size writes get 503"`
 		MinFree     Size   `toml:"min_free" doc:"with less than this free on the directory's disk writes get 503; 0: only when it is full"`
 	}
-	// Intake is what is accepted and how it is buffered.
-	Intake struct {
+	// IntakeLimits is what is accepted and how it is buffered.
+	IntakeLimits struct {
 		BufferSize        Size `toml:"buffer_size" doc:"unflushed bytes of one stream that start a flush"`
 		BufferTotal       Size `toml:"buffer_total" doc:"unflushed bytes in memory of all streams; above it writes get 503"`
 		FlushIntervalSecs int  `toml:"flush_interval_secs" doc:"seconds between flushes"`
@@ -103,14 +109,24 @@ type (
 		MaxSize Size   `toml:"max_size" doc:"most bytes kept"`
 		MinFree Size   `toml:"min_free" doc:"free space left to others"`
 	}
-	// Querier is the limits of queries.
-	Querier struct {
+	// QuerierLimits is the limits of queries.
+	QuerierLimits struct {
 		MemoryLimit            Size `toml:"memory_limit" doc:"memory of the SQL engine; 0: 60 % of the machine's"`
 		Threads                int  `toml:"threads" doc:"threads of a query; 0: the CPUs"`
 		TimeoutSecs            int  `toml:"timeout_secs" doc:"seconds a query may take"`
 		MaxScanRows            int  `toml:"max_scan_rows" doc:"rows a query may have to scan after pruning; 0: no limit"`
 		MaxResultRows          int  `toml:"max_result_rows" doc:"rows of an answer; a longer one is cut and says so"`
 		AutoAsyncThresholdRows int  `toml:"auto_async_threshold_rows" doc:"estimated rows above which a query counts as long (would_be_async)"`
+	}
+	// RouterLimits is what a router lets through.
+	RouterLimits struct {
+		RateLimit RateLimit `toml:"rate_limit"`
+	}
+	// RateLimit is of each organization, in the whole cluster.
+	RateLimit struct {
+		IntakeQPS       int `toml:"intake_qps" doc:"requests a second that write telemetry, per organization over all routers; 0: no limit. A standalone node has none"`
+		QueryQPS        int `toml:"query_qps" doc:"requests a second that read telemetry, per organization over all routers; 0: no limit"`
+		BurstMultiplier int `toml:"burst_multiplier" doc:"seconds' worth of requests that may come at once"`
 	}
 	// Auth is sign-in.
 	Auth struct {
@@ -121,13 +137,17 @@ type (
 	}
 	// Cipher is the key of stored secrets.
 	Cipher struct {
-		Key string `toml:"key" secret:"true" doc:"32 bytes in base64 that encrypt stored secrets; generated into the data directory on standalone"`
+		Key string `toml:"key" secret:"true" doc:"32 bytes in base64 that encrypt stored secrets, the same on every node; required for split roles, generated into the data directory on standalone"`
 	}
 	// Telemetry is the node's own.
 	Telemetry struct {
 		SelfCollect bool   `toml:"self_collect" doc:"write the node's own logs and metrics to the reserved _millstream streams"`
 		LogLevel    string `toml:"log_level" doc:"debug, info, warn or error"`
 		LogFormat   string `toml:"log_format" doc:"text or json"`
+	}
+	// SelfTelemetry is how the node's own telemetry gets to a node with intake.
+	SelfTelemetry struct {
+		ClusterToken string `toml:"cluster_token" secret:"true" doc:"with which nodes without the intake role send their own telemetry; required on them while [telemetry].self_collect is on"`
 	}
 	// Dev is for work on the product itself.
 	Dev struct {
@@ -168,16 +188,18 @@ func (s Size) String() string {
 // Default is the configuration of a standalone node that nobody configured.
 func Default() Config {
 	return Config{
-		Node:        Node{Roles: []string{"standalone"}, DataDir: "./data", DrainTimeoutSecs: 30},
+		Node:        Node{Roles: []string{Standalone}, DataDir: "./data", DrainTimeoutSecs: 30},
 		HTTP:        HTTP{Listen: ":5080"},
+		RPC:         Listen{":5082"},
 		OTLP:        Listen{":4317"},
 		Database:    Database{MaxConnections: 16},
 		ObjectStore: ObjectStore{Backend: "local", Region: "us-east-1", MultipartThresholdSize: 32 << 20, MaxConcurrency: 32, OpTimeoutSecs: 30},
-		Cluster:     Cluster{HeartbeatIntervalSecs: 5},
+		Cluster:     Cluster{HeartbeatIntervalSecs: 5, PeerTimeoutSecs: 15},
 		WAL:         WAL{SegmentSize: 128 << 20, Sync: "group", MaxDisk: 16 << 30, MinFree: 1 << 30},
-		Intake:      Intake{BufferSize: 256 << 20, BufferTotal: 512 << 20, FlushIntervalSecs: 30, MaxBody: 20 << 20, MaxDecoded: 100 << 20, MaxRecord: 1 << 20, MaxFields: 1000, MaxDepth: 32, MaxFutureSecs: 3600},
+		Intake:      IntakeLimits{BufferSize: 256 << 20, BufferTotal: 512 << 20, FlushIntervalSecs: 30, MaxBody: 20 << 20, MaxDecoded: 100 << 20, MaxRecord: 1 << 20, MaxFields: 1000, MaxDepth: 32, MaxFutureSecs: 3600},
 		Cache:       Cache{MaxSize: 10 << 30, MinFree: 1 << 30},
-		Querier:     Querier{TimeoutSecs: 60, MaxResultRows: 100000, AutoAsyncThresholdRows: 50_000_000},
+		Querier:     QuerierLimits{TimeoutSecs: 60, MaxResultRows: 100000, AutoAsyncThresholdRows: 50_000_000},
+		Router:      RouterLimits{RateLimit{IntakeQPS: 1000, QueryQPS: 100, BurstMultiplier: 2}},
 		Auth:        Auth{TokenTTLSecs: 900},
 		Telemetry:   Telemetry{SelfCollect: true, LogLevel: "info", LogFormat: "text"},
 	}
@@ -192,11 +214,12 @@ func (c *Config) fill() error {
 		}
 		c.Node.ID = host
 	}
+	c.Node.Roles = normalRoles(c.Node.Roles)
 	for _, d := range []struct {
 		p   *string
 		sub string
 	}{{&c.ObjectStore.Root, "objects"}, {&c.WAL.Dir, "wal"}, {&c.Cache.Dir, "cache"}} {
-		if *d.p == "" {
+		if *d.p == "" && (d.p != &c.ObjectStore.Root || c.Node.Alone()) {
 			*d.p = filepath.Join(c.Node.DataDir, d.sub)
 		}
 	}
@@ -207,7 +230,9 @@ func (c *Config) fill() error {
 		c.Querier.MemoryLimit = Memory() / 10 * 6
 	}
 	if c.Cluster.AdvertiseAddr == "" {
-		c.Cluster.AdvertiseAddr = c.HTTP.Listen
+		var err error
+		c.Cluster.AdvertiseAddr, err = advertised(c.RPC.Listen)
+		return err
 	}
 	return nil
 }
@@ -224,7 +249,10 @@ func (c *Config) Validate() []error {
 		}
 	}
 	bad(len(c.Node.ID) <= 64, "[node].id", "%d characters; at most 64", len(c.Node.ID))
-	bad(slices.Equal(c.Node.Roles, []string{"standalone"}), "[node].roles", "%v: this release runs [\"standalone\"] only", c.Node.Roles)
+	c.checkRoles(bad)
+	bad(c.Node.Alone() || reachable(c.Cluster.AdvertiseAddr), "[cluster].advertise_addr", "%q; other nodes must be able to dial it: write host:port", c.Cluster.AdvertiseAddr)
+	bad(c.Cluster.InternalToken == "" || len(c.Cluster.InternalToken) >= 16, "[cluster].internal_token", "shorter than 16 characters")
+	bad(c.Cluster.PeerTimeoutSecs > c.Cluster.HeartbeatIntervalSecs, "[cluster].peer_timeout_secs", "%d; more than [cluster].heartbeat_interval_secs, which is %d", c.Cluster.PeerTimeoutSecs, c.Cluster.HeartbeatIntervalSecs)
 	bad(c.Node.DataDir != "", "[node].data_dir", "empty; name a directory")
 	bad(c.ObjectStore.Backend == "local" || c.ObjectStore.Backend == "s3", "[object_store].backend", "%q; use local or s3", c.ObjectStore.Backend)
 	bad(c.ObjectStore.Backend != "s3" || c.ObjectStore.Bucket != "", "[object_store].bucket", "empty; the s3 backend needs one")
@@ -244,11 +272,14 @@ func (c *Config) Validate() []error {
 		"[node].drain_timeout_secs": c.Node.DrainTimeoutSecs, "[database].max_connections": c.Database.MaxConnections, "[object_store].max_concurrency": c.ObjectStore.MaxConcurrency,
 		"[object_store].op_timeout_secs": c.ObjectStore.OpTimeoutSecs, "[cluster].heartbeat_interval_secs": c.Cluster.HeartbeatIntervalSecs,
 		"[intake].flush_interval_secs": c.Intake.FlushIntervalSecs, "[intake].max_fields": c.Intake.MaxFields, "[intake].max_depth": c.Intake.MaxDepth, "[querier].threads": c.Querier.Threads,
-		"[querier].timeout_secs": c.Querier.TimeoutSecs, "[querier].max_result_rows": c.Querier.MaxResultRows, "[auth].token_ttl_secs": c.Auth.TokenTTLSecs,
+		"[querier].timeout_secs": c.Querier.TimeoutSecs, "[querier].max_result_rows": c.Querier.MaxResultRows, "[router.rate_limit].burst_multiplier": c.Router.RateLimit.BurstMultiplier, "[auth].token_ttl_secs": c.Auth.TokenTTLSecs,
 	} {
 		bad(n >= 1, key, "%d; at least 1", n)
 	}
-	for key, n := range map[string]int{"[querier].max_scan_rows": c.Querier.MaxScanRows, "[intake].max_past_hours": c.Intake.MaxPastHours, "[intake].max_future_secs": c.Intake.MaxFutureSecs} {
+	for key, n := range map[string]int{
+		"[querier].max_scan_rows": c.Querier.MaxScanRows, "[intake].max_past_hours": c.Intake.MaxPastHours, "[intake].max_future_secs": c.Intake.MaxFutureSecs,
+		"[router.rate_limit].intake_qps": c.Router.RateLimit.IntakeQPS, "[router.rate_limit].query_qps": c.Router.RateLimit.QueryQPS,
+	} {
 		bad(n >= 0, key, "%d; not negative", n)
 	}
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })

@@ -33,7 +33,7 @@ func InForce(c *Config, path string, environ []string) []Effective {
 		switch {
 		case set[s.Env]:
 			e.Source = "environment"
-		case file.IsDefined(s.Section, s.Key):
+		case file.IsDefined(append(strings.Split(s.Section, "."), s.Key)...):
 			e.Source = "file"
 		}
 		if s.Secret && e.Value != "" {

@@ -15,7 +15,7 @@ import (
 
 // Setting is one leaf of the configuration, found by walking the struct.
 type Setting struct {
-	Section, Key string
+	Section, Key string // a section in another is written outer.inner
 	Env          string // MS_ + section + key, computed from the path and never parsed back
 	Doc          string
 	Secret       bool
@@ -27,19 +27,23 @@ func (s Setting) Name() string { return "[" + s.Section + "]." + s.Key }
 
 // Settings lists every setting of c in order.
 func Settings(c *Config) []Setting {
-	var out []Setting
-	root := reflect.ValueOf(c).Elem()
-	for i := range root.NumField() {
-		section, sv := root.Type().Field(i), root.Field(i)
-		for j := range sv.NumField() {
-			f := sv.Type().Field(j)
-			s := Setting{Section: section.Tag.Get("toml"), Key: f.Tag.Get("toml"), Doc: f.Tag.Get("doc"), Secret: f.Tag.Get("secret") != "", value: sv.Field(j)}
-			if d := section.Tag.Get("doc"); d != "" {
-				s.Doc = d + ": " + s.Doc
-			}
-			s.Env = "MS_" + strings.ToUpper(s.Section+"_"+s.Key)
-			out = append(out, s)
+	return walk(nil, "", "", reflect.ValueOf(c).Elem())
+}
+
+// walk adds the settings of a section, and of the sections in it.
+func walk(out []Setting, section, doc string, v reflect.Value) []Setting {
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		s := Setting{Section: section, Key: f.Tag.Get("toml"), Doc: f.Tag.Get("doc"), Secret: f.Tag.Get("secret") != "", value: v.Field(i)}
+		if f.Type.Kind() == reflect.Struct {
+			out = walk(out, strings.TrimPrefix(section+"."+s.Key, "."), s.Doc, v.Field(i))
+			continue
 		}
+		if doc != "" {
+			s.Doc = doc + ": " + s.Doc
+		}
+		s.Env = "MS_" + strings.ToUpper(strings.ReplaceAll(section, ".", "_")+"_"+s.Key)
+		out = append(out, s)
 	}
 	return out
 }
@@ -76,8 +80,8 @@ func readFile(c *Config, path string) []error {
 	}
 	var errs []error
 	for _, k := range md.Undecoded() {
-		if len(k) == 1 && slices.ContainsFunc(known, func(n string) bool { return strings.HasPrefix(n, k[0]+".") }) {
-			continue
+		if slices.ContainsFunc(known, func(n string) bool { return strings.HasPrefix(n, k.String()+".") }) {
+			continue // a section
 		}
 		errs = append(errs, fmt.Errorf("%s: unknown setting %s%s", path, k, hint(k.String(), known)))
 	}
