@@ -137,7 +137,8 @@ func TestLostPublishReply(t *testing.T) {
 	}
 }
 
-func TestFencedWriterStops(t *testing.T) {
+// TestFencedWriterStays: it takes nothing, gives its memory back and keeps its log, until it is stopped, which is then no orderly end.
+func TestFencedWriterStays(t *testing.T) {
 	for _, by := range []string{"publish", "heartbeat"} {
 		t.Run(by, func(t *testing.T) {
 			s := newSite(t)
@@ -155,10 +156,25 @@ func TestFencedWriterStops(t *testing.T) {
 			if err := s.w.Append(context.Background(), rows("app", 10, 1)); millstream.KindOf(err) != millstream.Unavailable || !errors.Is(err, ErrFenced) {
 				t.Errorf("a fenced writer takes writes: %v", err)
 			}
-			if err := <-s.stopped; !errors.Is(err, ErrFenced) {
-				t.Fatalf("Run: %v", err)
+			id := s.stream("app")
+			waitFor(t, "the rows are dropped", func() bool { return s.w.pending(id).Rows == 0 })
+			if _, err := s.w.Unflushed(context.Background(), s.w.WAL(), id, 0); !errors.Is(err, ErrNotReady) {
+				t.Errorf("rows of a fenced writer: %v", err)
 			}
-			s.w = nil
+			if memory, _ := s.w.room.levels(); memory != 0 {
+				t.Errorf("%d bytes are kept", memory)
+			}
+			if err := s.w.Flush(context.Background()); !errors.Is(err, ErrFenced) {
+				t.Errorf("flush: %v", err)
+			}
+			select {
+			case err := <-s.stopped:
+				t.Fatalf("Run ended: %v", err)
+			default:
+			}
+			if err := s.stop(); !errors.Is(err, ErrFenced) || !strings.Contains(err.Error(), s.dir) {
+				t.Errorf("Run: %v", err)
+			}
 			s.start() // the next incarnation of the directory publishes it
 			s.flush()
 			s.want(s.stream("app"), 10)
@@ -368,8 +384,25 @@ func TestWakingUp(t *testing.T) {
 		t.Fatal("an idle writer has nothing to ask")
 	}
 	now.Add(int64(time.Minute))
-	if err := <-s.stopped; !errors.Is(err, ErrFenced) {
-		t.Fatalf("Run: %v", err)
+	waitFor(t, "the writer knows that it is fenced", func() bool { return s.w.phaseNow() == fenced })
+	if err := s.stop(); err != nil {
+		t.Errorf("nothing was written, and Run: %v", err)
 	}
-	s.w = nil
+}
+
+// TestStopWithoutTheDatabase: an end that leaves rows unpublished is an error, which says where they are.
+func TestStopWithoutTheDatabase(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	s.append(rows("app", 0, 10))
+	id := s.w.WAL()
+	s.model.setDown(true)
+	err := s.stop()
+	if err == nil || !strings.Contains(err.Error(), string(id)) || !strings.Contains(err.Error(), s.dir) {
+		t.Errorf("Run: %v", err)
+	}
+	s.model.setDown(false)
+	s.start()
+	s.flush()
+	s.want(s.stream("app"), 10)
 }

@@ -239,7 +239,7 @@ func (w *Writer) Beat(b store.Beat) {
 	at, registered := b.Positions[id]
 	switch {
 	case b.Fenced:
-		_ = w.fence(store.ErrFenced) // the flush that follows ends Run with it
+		_ = w.fence(store.ErrFenced) // the flush that follows ends the flushing
 		w.kickFlush()
 	case b.Forgotten, system != "" && system != b.SystemID, !registered:
 		w.suspect(b.SystemID)

@@ -177,8 +177,8 @@ func (w *Writer) WAL() millstream.WALID {
 	return w.id
 }
 
-// Run takes the WAL, replays it, calls ready, and flushes until ctx ends; then it publishes what is left. It returns early only if it cannot go on: another
-// process has the directory, the registry refuses the WAL, or a newer incarnation has fenced this one.
+// Run takes the WAL, replays it, calls ready, and flushes until ctx ends; then it publishes what is left, and returns an error if it could not. It returns early
+// only if it cannot go on: another process has the directory, or the registry refuses the WAL. Fenced by a newer incarnation it stays and takes nothing.
 func (w *Writer) Run(ctx context.Context, ready func()) (err error) {
 	if err := w.open(); err != nil {
 		return err
@@ -199,7 +199,10 @@ func (w *Writer) Run(ctx context.Context, ready func()) (err error) {
 	w.setPhase(running)
 	w.log.Info("intake is ready", "wal", w.id, "position", w.position, "last", w.wal.Last(), "replayed_in", time.Since(began))
 	ready()
-	err = w.flushLoop(ctx)
+	if err = w.flushLoop(ctx); errors.Is(err, ErrFenced) {
+		w.sitOut(ctx)
+		err = nil
+	}
 	return errors.Join(err, w.drain(context.WithoutCancel(ctx)))
 }
 
@@ -302,6 +305,9 @@ func (w *Writer) drain(ctx context.Context) error {
 		return fmt.Errorf("close the WAL: %w", err)
 	}
 	if w.phaseNow() == fenced {
+		if w.unpublished() {
+			return w.kept(ErrFenced)
+		}
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, lastPublish)
@@ -310,8 +316,8 @@ func (w *Writer) drain(ctx context.Context) error {
 	if err == nil {
 		err = w.publishClean(ctx)
 	}
-	if err != nil { // nothing is lost: the next start publishes it from the log
-		w.log.Warn("stopped before everything was published; the WAL keeps it for the next start", "error", err)
+	if err != nil {
+		return w.kept(err)
 	}
 	return nil
 }
