@@ -121,18 +121,20 @@ type Flush struct {
 	Clean       bool // the final publish of a stopping node: nothing unflushed remains
 }
 
-// Member is a node as others see it.
+// Member is a node as others see it. Its times are of the database's clock; nobody compares them with a clock of his own.
 type Member struct {
-	ID          NodeID
-	Addr        string
-	Roles       []string
-	MilliCPU    int
-	PlacementID string
-	Version     string
-	Incarnation int64
-	StartedAt   time.Time
-	HeartbeatAt time.Time
-	Draining    bool
+	ID           NodeID
+	Addr         string
+	Roles        []string
+	MilliCPU     int    // the weight
+	PlacementID  string // names the cache directory; empty on a node without one
+	Version      string
+	Incarnation  int64
+	WAL          WALID // what this incarnation holds; empty if none
+	StartedAt    time.Time
+	HeartbeatAt  time.Time
+	HeartbeatAge time.Duration // how long ago HeartbeatAt was when the row was read
+	Draining     bool
 }
 
 // FieldID is the name of a field's column inside segment objects and SQL views: "f" and 20 hex digits of BLAKE3 of the exact field name. It is a pure

@@ -46,21 +46,29 @@ type Beat struct {
 	Now       time.Time // the database's clock
 	Fenced    bool      // a newer incarnation of this node exists
 	Forgotten bool      // the database does not know this incarnation: it went back to an older state, see Restore
+	Written   bool      // the node's row was refreshed: it is neither fenced, forgotten nor draining
 	SystemID  string    // names the database's history; it changes with a failover or a restore
 	Positions map[millstream.WALID]millstream.LSN
 }
 
-// Heartbeat refreshes the node's row and reads the positions of the given WALs; one that the registry lacks is not in Positions.
+// Heartbeat refreshes the node's row, or deletes it if the node is draining, and reads the positions of the given WALs; one that the registry lacks is not in Positions.
 func (s *Store) Heartbeat(ctx context.Context, m millstream.Member, wals []millstream.WALID) (Beat, error) {
 	row, err := s.q.Beat(ctx, string(m.ID))
 	if err != nil {
 		return Beat{}, fail(err, "send the heartbeat of node %s", m.ID)
 	}
 	b := Beat{Now: row.At, SystemID: row.System, Fenced: row.Incarnation > m.Incarnation, Forgotten: row.Incarnation < m.Incarnation}
-	if !b.Fenced && !b.Forgotten {
+	switch {
+	case b.Fenced || b.Forgotten:
+	case m.Draining:
+		if err := s.RemoveNode(ctx, m.ID, m.Incarnation); err != nil {
+			return Beat{}, err
+		}
+	default:
 		if _, err := s.q.UpsertNode(ctx, nodeParams(m)); err != nil {
 			return Beat{}, fail(err, "send the heartbeat of node %s", m.ID)
 		}
+		b.Written = true
 	}
 	positions, err := s.q.Positions(ctx, texts(wals))
 	if err != nil {
@@ -85,17 +93,23 @@ func (s *Store) RemoveNode(ctx context.Context, id millstream.NodeID, incarnatio
 	return fail(err, "remove node %s", id)
 }
 
-// Nodes lists the nodes whose last heartbeat is at most silence ago, by id.
+// NodeSilence is how long a row outlives the last heartbeat of its node.
+const NodeSilence = 5 * time.Minute
+
+// Nodes lists the nodes whose last heartbeat is at most silence ago, by id, with the WAL that each one's incarnation holds. Ages are of one reading of the
+// database's clock.
 func (s *Store) Nodes(ctx context.Context, silence time.Duration) ([]millstream.Member, error) {
-	rows, err := read(ctx, func(ctx context.Context) ([]db.Node, error) { return s.q.Members(ctx, silence.Seconds()) })
+	rows, err := read(ctx, func(ctx context.Context) ([]db.MembersRow, error) { return s.q.Members(ctx, silence.Seconds()) })
 	if err != nil {
 		return nil, fail(err, "list the nodes")
 	}
 	out := make([]millstream.Member, len(rows))
 	for i, r := range rows {
+		n := &r.Node
 		out[i] = millstream.Member{
-			ID: millstream.NodeID(r.ID), Addr: r.Addr, Roles: r.Roles, MilliCPU: int(r.MilliCpu), PlacementID: r.PlacementID, Version: r.Version,
-			Incarnation: r.Incarnation, StartedAt: r.StartedAt, HeartbeatAt: r.HeartbeatAt, Draining: r.Draining,
+			ID: millstream.NodeID(n.ID), Addr: n.Addr, Roles: n.Roles, MilliCPU: int(n.MilliCpu), PlacementID: n.PlacementID, Version: n.Version,
+			Incarnation: n.Incarnation, WAL: millstream.WALID(r.Wal), StartedAt: n.StartedAt, HeartbeatAt: n.HeartbeatAt, Draining: n.Draining,
+			HeartbeatAge: max(time.Duration(r.AgeSecs*float64(time.Second)), 0),
 		}
 	}
 	return out, nil

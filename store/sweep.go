@@ -8,9 +8,8 @@ import (
 
 // How long rows outlive their use.
 const (
-	nodeSilence = 5 * time.Minute  // a silent node's routing row
-	pinAge      = 15 * time.Minute // an idempotency key
-	rangeAge    = 72 * time.Hour   // a published range: a lost reply is retried within seconds, this leaves room for a node that is down for a weekend
+	pinAge   = 15 * time.Minute // an idempotency key
+	rangeAge = 72 * time.Hour   // a published range: a lost reply is retried within seconds, this leaves room for a node that is down for a weekend
 )
 
 // Sweep deletes what nobody needs any more: rows of silent nodes, expired idempotency keys, sessions, invites and signing keys, old published ranges, documents
@@ -18,7 +17,7 @@ const (
 // safe to run anywhere, any number of times; every minute is right. It returns how many rows went.
 func (s *Store) Sweep(ctx context.Context) (deleted int64, err error) {
 	steps := []func() (int64, error){
-		func() (int64, error) { return s.q.DeleteSilentNodes(ctx, nodeSilence.Seconds()) },
+		func() (int64, error) { return s.q.DeleteSilentNodes(ctx, NodeSilence.Seconds()) },
 		func() (int64, error) { return s.q.DeleteOldPins(ctx, pinAge.Seconds()) },
 		func() (int64, error) { return s.q.DeleteOldRanges(ctx, rangeAge.Seconds()) },
 		func() (int64, error) { return s.q.DeleteOldSessions(ctx) },

@@ -144,13 +144,15 @@ func (p *parts) upkeep(ctx context.Context, ready func()) error {
 	}
 }
 
-// listen drops what is cached of streams and rights that change.
+// listen drops what is cached of streams, nodes and rights that change.
 func (p *parts) listen(ctx context.Context, ready func()) error {
 	ready()
 	err := p.store.Listen(ctx, func(channel, payload string) {
 		switch channel {
 		case store.ChannelStreams:
 			p.writer.Forget(millstream.StreamID(payload))
+		case store.ChannelNodes:
+			p.membership.Changed()
 		case store.ChannelAuth:
 			p.auth.Changed()
 		}

@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"runtime"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -170,21 +169,25 @@ func walOptions(c *config.WAL) wal.Options {
 }
 
 func (p *parts) newMembership() {
-	p.membership = &cluster.Membership{
-		Registry: p.store, Log: p.log, Interval: time.Duration(p.cfg.Cluster.HeartbeatIntervalSecs) * time.Second,
-		Self: millstream.Member{ID: millstream.NodeID(p.cfg.Node.ID), Addr: p.cfg.Cluster.AdvertiseAddr, Roles: p.cfg.Node.Roles, MilliCPU: 1000 * runtime.GOMAXPROCS(0), Version: p.Version, StartedAt: p.began},
-		Beat: func(ctx context.Context, self millstream.Member) (bool, error) {
-			var wals []millstream.WALID
-			if id := p.writer.WAL(); id != "" { // none before the intake has opened its directory
-				wals = append(wals, id)
-			}
-			b, err := p.store.Heartbeat(ctx, self, wals)
-			if err == nil {
-				p.writer.Beat(b)
-			}
-			return b.Fenced, err
-		},
+	c := &p.cfg.Cluster
+	p.membership = cluster.NewMembership(cluster.Config{
+		Registry: p.store, Log: p.log, Registerer: p.registry, Interval: time.Duration(c.HeartbeatIntervalSecs) * time.Second,
+		Self: millstream.Member{ID: millstream.NodeID(p.cfg.Node.ID), Addr: c.AdvertiseAddr, Roles: p.cfg.Node.Roles, Version: p.Version, StartedAt: p.began},
+		Beat: p.beat,
+	})
+}
+
+// beat sends a heartbeat and tells the intake what the database says of its WAL.
+func (p *parts) beat(ctx context.Context, self millstream.Member) (cluster.Beat, error) {
+	var wals []millstream.WALID
+	if id := p.writer.WAL(); id != "" { // none before the intake has opened its directory
+		wals = append(wals, id)
 	}
+	b, err := p.store.Heartbeat(ctx, self, wals)
+	if err == nil {
+		p.writer.Beat(b)
+	}
+	return cluster.Beat{At: b.Now, Written: b.Written, Fenced: b.Fenced}, err
 }
 
 func (p *parts) newQuery(bucket blob.Bucket) (closeAll func() error, err error) {

@@ -60,31 +60,42 @@ func (q *Queries) DeleteSilentNodes(ctx context.Context, silenceSecs float64) (i
 }
 
 const members = `-- name: Members :many
-SELECT id, addr, roles, milli_cpu, placement_id, version, incarnation, started_at, heartbeat_at, draining FROM nodes
-WHERE heartbeat_at >= now() - make_interval(secs => $1::float8)
-ORDER BY id
+SELECT DISTINCT ON (n.id) n.id, n.addr, n.roles, n.milli_cpu, n.placement_id, n.version, n.incarnation, n.started_at, n.heartbeat_at, n.draining, coalesce(w.id::text, '')::text AS wal, extract(epoch FROM now() - n.heartbeat_at)::float8 AS age_secs
+FROM nodes n
+LEFT JOIN wals w ON w.node_id = n.id AND w.incarnation = n.incarnation AND w.state <> 'discarded'
+WHERE n.heartbeat_at >= now() - make_interval(secs => $1::float8)
+ORDER BY n.id, w.taken_at DESC
 `
 
-func (q *Queries) Members(ctx context.Context, silenceSecs float64) ([]Node, error) {
+type MembersRow struct {
+	Node    Node
+	Wal     string
+	AgeSecs float64
+}
+
+// A node holds one WAL; should the registry name several of one incarnation, the latest taken counts.
+func (q *Queries) Members(ctx context.Context, silenceSecs float64) ([]MembersRow, error) {
 	rows, err := q.db.Query(ctx, members, silenceSecs)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []Node
+	var items []MembersRow
 	for rows.Next() {
-		var i Node
+		var i MembersRow
 		if err := rows.Scan(
-			&i.ID,
-			&i.Addr,
-			&i.Roles,
-			&i.MilliCpu,
-			&i.PlacementID,
-			&i.Version,
-			&i.Incarnation,
-			&i.StartedAt,
-			&i.HeartbeatAt,
-			&i.Draining,
+			&i.Node.ID,
+			&i.Node.Addr,
+			&i.Node.Roles,
+			&i.Node.MilliCpu,
+			&i.Node.PlacementID,
+			&i.Node.Version,
+			&i.Node.Incarnation,
+			&i.Node.StartedAt,
+			&i.Node.HeartbeatAt,
+			&i.Node.Draining,
+			&i.Wal,
+			&i.AgeSecs,
 		); err != nil {
 			return nil, err
 		}

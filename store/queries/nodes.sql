@@ -32,9 +32,12 @@ SELECT id, position FROM wals WHERE id = ANY (CAST(@ids::text[] AS uuid[])) AND 
 DELETE FROM nodes WHERE id = @id AND incarnation = @incarnation;
 
 -- name: Members :many
-SELECT * FROM nodes
-WHERE heartbeat_at >= now() - make_interval(secs => @silence_secs::float8)
-ORDER BY id;
+-- A node holds one WAL; should the registry name several of one incarnation, the latest taken counts.
+SELECT DISTINCT ON (n.id) sqlc.embed(n), coalesce(w.id::text, '')::text AS wal, extract(epoch FROM now() - n.heartbeat_at)::float8 AS age_secs
+FROM nodes n
+LEFT JOIN wals w ON w.node_id = n.id AND w.incarnation = n.incarnation AND w.state <> 'discarded'
+WHERE n.heartbeat_at >= now() - make_interval(secs => @silence_secs::float8)
+ORDER BY n.id, w.taken_at DESC;
 
 -- name: DeleteSilentNodes :execrows
 DELETE FROM nodes WHERE heartbeat_at < now() - make_interval(secs => @silence_secs::float8);

@@ -1,0 +1,180 @@
+package cluster
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/millstream/millstream"
+)
+
+// Roles of a node. A standalone node has all of them.
+const (
+	Standalone = "standalone"
+	Router     = "router"
+	Intake     = "intake"
+	Querier    = "querier"
+	Compactor  = "compactor"
+	Alert      = "alert"
+)
+
+var roles = []string{Standalone, Router, Intake, Querier, Compactor, Alert}
+
+// HasRole says whether a node does the work of a role.
+func HasRole(m millstream.Member, role string) bool {
+	return slices.Contains(m.Roles, role) || slices.Contains(m.Roles, Standalone)
+}
+
+// Timeouts are the silences that count; zeros are the defaults.
+type Timeouts struct {
+	Peer time.Duration // no work goes to a node that is silent for longer; 15 s
+	Drop time.Duration // a querier that is silent for longer owns no segments; 30 s
+}
+
+func (t Timeouts) orDefault() Timeouts {
+	return Timeouts{Peer: cmp.Or(t.Peer, 15*time.Second), Drop: cmp.Or(t.Drop, 30*time.Second)}
+}
+
+// View is what one reading of the members said. It never changes: whoever takes several decisions that must agree takes them from one view.
+type View struct {
+	at       time.Time
+	timeouts Timeouts
+	members  []millstream.Member // by id
+	live     map[string]roster   // by role
+}
+
+// roster is who does the work of a role, in the order of ids.
+type roster struct {
+	keys  []Key
+	index []int32 // into members
+}
+
+// NewView makes a view of the members as they were read at a time of the database's clock.
+func NewView(members []millstream.Member, at time.Time, t Timeouts) *View {
+	v := &View{at: at, timeouts: t.orDefault(), members: slices.Clone(members), live: make(map[string]roster, len(roles))}
+	slices.SortFunc(v.members, func(a, b millstream.Member) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	for i := range v.members {
+		m := &v.members[i]
+		m.HeartbeatAge = max(at.Sub(m.HeartbeatAt), 0)
+		if m.Draining || m.HeartbeatAge > v.timeouts.Peer {
+			continue
+		}
+		key := KeyOf(m.ID)
+		for _, role := range roles {
+			if HasRole(*m, role) {
+				r := v.live[role]
+				v.live[role] = roster{keys: append(r.keys, key), index: append(r.index, int32(i))}
+			}
+		}
+	}
+	return v
+}
+
+// At is the database's time at which the members were read; zero if there were none.
+func (v *View) At() time.Time { return v.at }
+
+// Members are all that have a row, by id. The slice is the view's own.
+func (v *View) Members() []millstream.Member { return v.members }
+
+// Member finds a node by id, live or not.
+func (v *View) Member(id millstream.NodeID) (millstream.Member, bool) {
+	i, ok := v.find(id)
+	if !ok {
+		return millstream.Member{}, false
+	}
+	return v.members[i], true
+}
+
+func (v *View) find(id millstream.NodeID) (int, bool) {
+	return slices.BinarySearchFunc(v.members, id, func(m millstream.Member, id millstream.NodeID) int { return strings.Compare(string(m.ID), string(id)) })
+}
+
+// States of a member.
+const (
+	Up       = "up"
+	Silent   = "silent"   // for longer than the peer timeout
+	Draining = "draining" // it takes nothing new
+)
+
+// State is how a member of the view is.
+func (v *View) State(m millstream.Member) string {
+	switch {
+	case m.Draining:
+		return Draining
+	case m.HeartbeatAge > v.timeouts.Peer:
+		return Silent
+	}
+	return Up
+}
+
+// Live are the members to which work of a role may be sent, by id: heard of within the peer timeout and not draining.
+func (v *View) Live(role string) []millstream.Member {
+	r := v.live[role]
+	out := make([]millstream.Member, len(r.index))
+	for i, m := range r.index {
+		out[i] = v.members[m]
+	}
+	return out
+}
+
+// Count is how many Live has.
+func (v *View) Count(role string) int { return len(v.live[role].index) }
+
+// isLive says whether work of a role may be sent to a node.
+func (v *View) isLive(role string, id millstream.NodeID) bool {
+	i, ok := v.find(id)
+	return ok && slices.Contains(v.live[role].index, int32(i))
+}
+
+// Owner is the first in the order of Rank; false without a live member of the role.
+func (v *View) Owner(role string, key Key) (millstream.Member, bool) {
+	var best rank
+	r := v.live[role]
+	for i, k := range r.keys {
+		if h := pair(key, k); i == 0 || h > best.hash {
+			best = rank{h, int32(i)}
+		}
+	}
+	if len(r.keys) == 0 {
+		return millstream.Member{}, false
+	}
+	return v.members[r.index[best.i]], true
+}
+
+type rank struct {
+	hash uint64
+	i    int32
+}
+
+// Rank orders the live members of a role for a key by rendezvous hashing of their ids, the same on every node that sees the same members, and returns the
+// first of them, at most most. Weights do not count. A member that comes or goes changes nothing in the order of the others.
+func (v *View) Rank(role string, key Key, most int) []millstream.Member {
+	r := v.live[role]
+	most = min(most, len(r.keys))
+	if most <= 0 {
+		return nil
+	}
+	top := make([]rank, 0, most)
+	for i, k := range r.keys {
+		h := pair(key, k)
+		if len(top) == most {
+			if h <= top[most-1].hash { // equal hashes: the lower id, which came first
+				continue
+			}
+			top = top[:most-1]
+		}
+		at, _ := slices.BinarySearchFunc(top, h, func(r rank, h uint64) int {
+			if r.hash >= h {
+				return -1
+			}
+			return 1
+		})
+		top = slices.Insert(top, at, rank{h, int32(i)})
+	}
+	out := make([]millstream.Member, len(top))
+	for i, t := range top {
+		out[i] = v.members[r.index[t.i]]
+	}
+	return out
+}
