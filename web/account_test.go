@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -200,6 +201,43 @@ func TestGuessing(t *testing.T) {
 	}
 	if a := r.send("/login", "/login", "email", email, "password", password); a.code != 429 || a.header.Get("Retry-After") == "" || !strings.Contains(a.body, "Try again in") {
 		t.Errorf("after five wrong passwords: %d %s", a.code, a.alert())
+	}
+}
+
+// Browsers send the cookies of ended sessions by themselves: those neither keep whoever shares the address from signing in nor end a good session, and passwords
+// stay limited as before.
+func TestBadCookiesLockNobodyOut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false)
+	u, err := url.Parse(w.http.URL)
+	must(t, err)
+	known := strings.Split(w.grant().RefreshToken, "_")[1] // the id of a session is no secret
+	stale := func(n int) {
+		for i := range n {
+			secret := strings.Repeat(string(rune('a'+i%26)), 52)
+			for _, refresh := range []string{"x", "msr_aaaaaaaa_" + secret, "msr_" + known + "_" + secret} {
+				r := w.reader()
+				r.client.Jar.SetCookies(u, []*http.Cookie{{Name: sessionCookie, Value: "ended~" + refresh}})
+				if a := r.get("/"); a.code != http.StatusSeeOther || !strings.HasPrefix(a.header.Get("Location"), "/login") {
+					t.Fatalf("bad cookie %d (%s): %d to %q", i+1, refresh, a.code, a.header.Get("Location"))
+				}
+			}
+		}
+	}
+	stale(30)
+	r := w.reader().signIn()
+	w.advance(16 * time.Minute)
+	stale(30)
+	if !r.signedIn() {
+		t.Error("others' bad cookies kept a session from being renewed")
+	}
+	for i := range 20 {
+		if a := w.reader().send("/login", "/login", "email", fmt.Sprintf("user%d@example.com", i), "password", "wrong password"); a.code != http.StatusUnauthorized {
+			t.Fatalf("wrong password %d: %d", i+1, a.code)
+		}
+	}
+	if a := w.reader().send("/login", "/login", "email", email, "password", password); a.code != http.StatusTooManyRequests {
+		t.Errorf("after 20 wrong passwords from the address: %d", a.code)
 	}
 }
 

@@ -145,11 +145,9 @@ func (s *Service) grant(ctx context.Context, session, refresh string, u User, m 
 }
 
 // Refresh exchanges a refresh token for a new pair. A former token ends the whole session: either its owner or a thief used it, and nobody can tell which.
+// Refusals are not throttled: the secret is 256 random bits, so there is nothing to guess, and browsers send the cookies of ended sessions by themselves. Counting
+// these would lock whoever shares their address, such as everybody behind a proxy, out of signing in.
 func (s *Service) Refresh(ctx context.Context, token, organization string, from Origin) (Grant, error) {
-	refund, err := s.throttles.enter("", from.key(), s.now())
-	if err != nil {
-		return Grant{}, err
-	}
 	id, ok := tokenID(token, refreshPrefix)
 	if !ok {
 		return Grant{}, refuse(nil)
@@ -157,7 +155,7 @@ func (s *Service) Refresh(ctx context.Context, token, organization string, from 
 	// The id stays, it names the session; the secret is new.
 	next := refreshPrefix + id + "_" + random(32)
 	now := s.now()
-	_, err = s.store.RotateSession(ctx, id, hashOf(token), hashOf(next), now, now.Add(refreshTTL))
+	_, err := s.store.RotateSession(ctx, id, hashOf(token), hashOf(next), now, now.Add(refreshTTL))
 	switch {
 	case err == nil:
 	case isReuse(err):
@@ -167,10 +165,8 @@ func (s *Service) Refresh(ctx context.Context, token, organization string, from 
 	case millstream.KindOf(err) == millstream.NotFound:
 		return Grant{}, refuse(err)
 	default:
-		refund()
 		return Grant{}, err
 	}
-	refund()
 	rights, err := s.store.SessionRights(ctx, id, now)
 	if err != nil {
 		return Grant{}, refuseNotFound(err)

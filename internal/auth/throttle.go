@@ -73,7 +73,8 @@ const (
 	perAddress = 20
 )
 
-// throttles guards whatever can be guessed.
+// throttles guards what people choose or type, and what costs the hash of a password. Random tokens that a program sends by itself (sessions, API tokens) are
+// not counted.
 type throttles struct{ account, address *throttle }
 
 func newThrottles() throttles {
