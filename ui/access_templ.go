@@ -534,7 +534,7 @@ func (a Access) users() templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = field("name", "Name", "", a.Problem, templ.Attributes{"type": "text", "maxlength": "200", "autocomplete": "off", "value": a.Typed.Name}).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = field("name", "Name (optional)", "", a.Problem, templ.Attributes{"type": "text", "maxlength": "200", "autocomplete": "off", "value": a.Typed.Name}).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
