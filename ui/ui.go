@@ -24,6 +24,7 @@ type Frame struct {
 	Theme     string // "light" or "dark"; empty: as the system
 	Density   string // "compact" or "comfortable"; empty: default
 
+	Item     string // what of the page's list is shown; empty: the list, or only the page's script knows
 	Page     string // path of the page below the organization, or below the base path for pages of no organization; marks the navigation
 	UserID   string // who is signed in; empty: nobody
 	Email    string
@@ -124,6 +125,18 @@ func (f Frame) navigation() []navGroup {
 		{"Administration", admin},
 		{"", []navLink{node("cluster/status", "System status", "activity")}},
 	}
+}
+
+// above is the page of the navigation that a page with this title is below; false for those of the navigation themselves.
+func (f Frame) above(title string) (navLink, bool) {
+	for _, g := range f.navigation() {
+		for _, l := range g.Links {
+			if l.Page == f.Page && l.Label != title {
+				return l, true
+			}
+		}
+	}
+	return navLink{}, false
 }
 
 type baseKey struct{}

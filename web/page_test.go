@@ -59,6 +59,38 @@ func TestEveryPageHasThePolicy(t *testing.T) {
 	}
 }
 
+var crumbText = regexp.MustCompile(`(?s)<nav class="crumbs[^>]*>(.*?)</nav>`)
+
+// What is below a list says so, with a way back to it.
+func TestCrumbs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false, func(c *Config) { c.BasePath = "/ms" })
+	w.stream(millstream.Logs, "app")
+	r := w.reader().named(w.http.URL + "/ms")
+	r.send("/login", "/login", "email", email, "password", password)
+	for path, want := range map[string]string{
+		"/shop/traces":                "/ Traces",
+		"/shop/traces/4bf92f3577b34d": `/ <a href="/ms/shop/traces">Traces</a> / Trace`,
+		"/shop/services":              `/ <a href="/ms/shop/traces">Traces</a> / Services`,
+		"/shop/dashboards":            "/ Dashboards",
+		"/shop/dashboards/1":          `/ <a href="/ms/shop/dashboards">Dashboards</a> / Dashboard`,
+		"/shop/streams":               "/ Streams",
+		"/shop/streams/logs/app":      `/ <a href="/ms/shop/streams">Streams</a> / app`,
+		"/settings":                   "/ Settings",
+		"/settings/configuration":     "/ Settings",
+	} {
+		a := r.get(path)
+		m := crumbText.FindStringSubmatch(a.body)
+		if a.code != http.StatusOK || m == nil {
+			t.Errorf("%s: %d, no breadcrumbs", path, a.code)
+			continue
+		}
+		if got := strings.Join(strings.Fields(regexp.MustCompile(`</?span[^>]*>`).ReplaceAllString(m[1], " ")), " "); got != want {
+			t.Errorf("%s: %s; want %s", path, got, want)
+		}
+	}
+}
+
 func TestFrameAncestorsAreOrigins(t *testing.T) {
 	for _, bad := range []string{"", "https://a.example; script-src *", "a b", "x,y", "x\ny"} {
 		if _, err := policy([]string{bad}); err == nil {

@@ -123,6 +123,7 @@ func (p *Pages) showStream(w http.ResponseWriter, r *http.Request, v *visit, cod
 	if err != nil {
 		return err
 	}
+	v.frame.Item = s.Key.Name
 	view.Frame, view.StreamRow = v.frame, streamRow(p.Catalog.Unflushed(s.ID).Add(store.Summarize(s, segments)))
 	view.Created, view.MaxFields, view.Indexed = s.CreatedAt, s.MaxFields, strings.Join(s.IndexedFields, "\n")
 	switch view.Tab {

@@ -4,7 +4,7 @@ import { type Action, empty, failure, skeleton } from "../lib/states.ts";
 import { announce } from "../lib/a11y.ts";
 import { explain, json } from "../lib/api.ts";
 import { orgPath } from "../lib/boot.ts";
-import { $, button, h, icon, visible } from "../lib/dom.ts";
+import { $, button, crumb, h, icon, visible } from "../lib/dom.ts";
 import { count, duration, plural } from "../lib/format.ts";
 import { bind } from "../lib/keys.ts";
 import { copy } from "../lib/layers.ts";
@@ -20,6 +20,7 @@ const app = $("#app")!;
 const id = decodeURIComponent(location.pathname.split("/").pop()!).toLowerCase();
 const title = $("#page-title")!;
 useZone(read().get("tz"));
+crumb(id);
 
 void load();
 
