@@ -46,7 +46,7 @@ export function editPanel(start: Panel, host: Host): Promise<Panel | undefined> 
       try {
         const next = JSON.parse(raw.value) as Panel;
         problem.hidden = true;
-        set({ ...next, id: start.id });
+        set({ ...next, id: start.id, grid: { ...start.grid, ...next.grid } });
       } catch (e) { problem.hidden = false; problem.textContent = `This is not JSON: ${(e as Error).message}`; }
     } })), problem);
     json.addEventListener("toggle", () => { raw.value = JSON.stringify(p, null, 2); });

@@ -41,11 +41,26 @@ export const importFile = (content: unknown, dry: boolean, shared = false) => js
 export const emptyBody = (): Body => ({ title: "New dashboard", time: { from: "now-1h", to: "now" }, panels: [] });
 
 /** Row by row, as they are read. */
-export const inOrder = (panels: Panel[]) => [...panels].sort((a, b) => a.grid.y - b.grid.y || a.grid.x - b.grid.x);
+export const inOrder = (panels: readonly Panel[]) => [...panels].sort((a, b) => a.grid.y - b.grid.y || a.grid.x - b.grid.x);
 
-export const bottom = (panels: Panel[]) => Math.max(0, ...panels.map((p) => p.grid.y + p.grid.h));
-export const nextId = (panels: Panel[]) => 1 + Math.max(0, ...panels.map((p) => p.id));
+export const bottom = (panels: readonly Panel[]) => Math.max(0, ...panels.map((p) => p.grid.y + p.grid.h));
+export const nextId = (panels: readonly Panel[]) => 1 + Math.max(0, ...panels.map((p) => p.id));
 const hit = (a: Grid, b: Grid) => a.x < b.x + b.w && b.x < a.x + a.w && a.y < b.y + b.h && b.y < a.y + a.h;
+
+/** The first place, row by row, where a panel of this size lies free; below the last row, as the rows above hold what was put into them. */
+export function firstFree(panels: readonly Pick<Panel, "type" | "grid">[], size: Pick<Grid, "w" | "h">): Grid {
+  const w = Math.max(1, Math.min(COLUMNS, Math.round(size.w) || 1)), h = Math.max(1, Math.round(size.h) || 1);
+  for (let y = Math.max(0, ...panels.filter((p) => p.type === "row").map((p) => p.grid.y + p.grid.h)); ; y++) {
+    for (let x = 0; x + w <= COLUMNS; x++) if (!panels.some((p) => hit({ x, y, w, h }, p.grid))) return { x, y, w, h };
+  }
+}
+
+/** The panels and one more of the size that it has: a row below all, anything else in the first free place, which the last row then shows. */
+export function add(panels: readonly Panel[], p: Panel): Panel[] {
+  if (p.type === "row") return [...panels, { ...p, grid: { x: 0, y: bottom(panels), w: COLUMNS, h: 1 } }];
+  const last = inOrder(panels).findLast((q) => q.type === "row");
+  return [...panels.map((q) => (q === last && q.options?.collapsed ? { ...q, options: { ...q.options, collapsed: false } } : q)), { ...p, grid: firstFree(panels, p.grid) }];
+}
 
 /** Puts one panel somewhere: those in its way go down, and all then rise as far as they can. The input is not changed. */
 export function place(panels: Panel[], id: number, grid: Grid): Panel[] {

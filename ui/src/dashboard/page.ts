@@ -3,9 +3,9 @@ import { TimeControl } from "../el/time.ts";
 import { type ApiError, explain } from "../lib/api.ts";
 import { remember } from "../dashboards/recent.ts";
 import { may, orgPath } from "../lib/boot.ts";
-import { button, h, icon, visible } from "../lib/dom.ts";
+import { button, crumb, h, icon, visible } from "../lib/dom.ts";
 import { bind } from "../lib/keys.ts";
-import { confirm, copy, dialog, menu, toast } from "../lib/layers.ts";
+import { confirm, dialog, menu, toast } from "../lib/layers.ts";
 import { banner, empty, failure, skeleton } from "../lib/states.ts";
 import { fromSpan, now, parseRange, isFault, type Range, resolve, useZone } from "../lib/time.ts";
 import { onNavigate, read, write } from "../lib/url.ts";
@@ -141,6 +141,7 @@ export class DashboardPage implements Host {
   private drawHead() {
     const k = this.kept, title = this.body.title || "Dashboard";
     document.title = `${title} · Millstream`;
+    crumb(title);
     const editable = !k || k.editable;
     this.head.replaceChildren(
       h("a", { class: "btn ghost icon", href: orgPath("dashboards"), "aria-label": "All dashboards" }, icon("arrow-left", "s")),
@@ -177,11 +178,15 @@ export class DashboardPage implements Host {
   }
 
   private share() {
-    void dialog("Share this dashboard", (close) => {
-      const span = resolve(this.range, { now: this.at }), link = (frozen: boolean) => { const u = new URL(location.href); if (frozen) { const r = fromSpan(span); u.searchParams.set("from", r.from); u.searchParams.set("to", r.to); } return u.href; };
-      return [h("p", { class: "t2" }, this.shared ? "Everybody in the organization who has the link sees the dashboard, with the time and the variables as they are now." : "The dashboard is private: only you can open the link. Share it in its settings first."),
-        h("div", { class: "acts" }, button({ text: "Close", on: () => close() }), button({ text: "Copy, time relative", on: () => { void copy(link(false), "Link copied"); close(); } }), button({ text: "Copy, time frozen", cls: "primary", autofocus: true, on: () => { void copy(link(true), "Link copied"); close(); } }))];
-    });
+    void import("./share.ts").then((m) => m.shareDialog({ title: this.body.title, shared: this.shared, range: this.range, span: resolve(this.range, { now: this.at }), chosen: this.chosen, publish: () => this.publish() }));
+  }
+
+  /** Makes the dashboard visible to the organization, as it was saved last. */
+  private async publish() {
+    const k = this.kept!, body = JSON.parse(this.saved) as Body;
+    this.kept = { ...(await model.save(k.id, body, true, k.version)), body };
+    this.shared = true;
+    this.drawHead();
   }
 
   // ---- editing
@@ -230,12 +235,12 @@ export class DashboardPage implements Host {
   private put(p: Panel) { this.change({ ...this.body, panels: this.body.panels.map((x) => (x.id === p.id ? p : x)) }); }
 
   private async add(type: Panel["type"]) {
-    const id = model.nextId(this.body.panels), y = model.bottom(this.body.panels);
+    const id = model.nextId(this.body.panels);
     const language = type === "logs" ? "search" : type === "table" || type === "traces" ? "sql" : "promql";
-    const p: Panel = { id, type, title: type === "row" ? "Row" : "", grid: { x: 0, y, w: type === "row" ? 24 : 12, h: type === "row" ? 1 : type === "stat" || type === "gauge" ? 5 : 8 }, ...(type === "text" || type === "row" ? {} : { targets: [{ ref: "A", language, statement: "" }] }), ...(type === "text" ? { options: { content: "" } } : {}) };
-    if (type === "row") { this.change({ ...this.body, panels: [...this.body.panels, p] }); return; }
+    const p: Panel = { id, type, title: type === "row" ? "Row" : "", grid: { x: 0, y: 0, w: 12, h: type === "stat" || type === "gauge" ? 5 : 8 }, ...(type === "text" || type === "row" ? {} : { targets: [{ ref: "A", language, statement: "" }] }), ...(type === "text" ? { options: { content: "" } } : {}) };
+    if (type === "row") { this.change({ ...this.body, panels: model.add(this.body.panels, p) }); return; }
     const made = await (await import("./edit.ts")).editPanel(p, this);
-    if (made) { this.change({ ...this.body, panels: [...this.body.panels, made] }); this.board.focus(id); }
+    if (made) { this.change({ ...this.body, panels: model.add(this.body.panels, made) }); this.board.focus(id); }
   }
 
   act(what: "edit" | "remove" | "duplicate" | "move" | "toggle", p: Panel) {
@@ -247,7 +252,7 @@ export class DashboardPage implements Host {
         return;
       }
       case "remove": this.change({ ...this.body, panels: model.rise(panels.filter((x) => x.id !== p.id)) }); return;
-      case "duplicate": this.change({ ...this.body, panels: [...panels, { ...structuredClone(p), id: model.nextId(panels), grid: { ...p.grid, y: model.bottom(panels) } }] }); return;
+      case "duplicate": this.change({ ...this.body, panels: model.add(panels, { ...structuredClone(p), id: model.nextId(panels) }) }); return;
       case "move": void import("./edit.ts").then((m) => m.moveDialog(p)).then((g) => { if (g) this.change({ ...this.body, panels: model.place(panels, p.id, g) }); }); return;
       case "edit": void import("./edit.ts").then((m) => m.editPanel(p, this)).then((made) => { if (made) this.put(made); }); return;
     }

@@ -2,14 +2,17 @@
 import { button, h, icon } from "./dom.ts";
 import { announce } from "./a11y.ts";
 
+let dialogs = 0; // made so far; one may open over another, and each is named by its own heading
+
 /** Opens a modal dialog; the promise ends when it is closed. `close` is given to the content. */
 export function dialog(title: string, content: (close: (value?: unknown) => void) => Node | Node[], o: { wide?: boolean; cls?: string; leave?: () => Promise<boolean> } = {}): Promise<unknown> {
   const back = document.activeElement as HTMLElement | null;
   return new Promise((done) => {
     let value: unknown;
-    const d = h("dialog", { class: `${o.cls ?? ""} ${o.wide ? "wide" : ""}`.trim() || null, "aria-labelledby": "dlg-h" });
+    const name = `dlg-h${++dialogs}`;
+    const d = h("dialog", { class: `${o.cls ?? ""} ${o.wide ? "wide" : ""}`.trim() || null, "aria-labelledby": name });
     const close = (v?: unknown) => { value = v; d.close(); };
-    d.append(h("div", { class: "body" }, h("h2", { id: "dlg-h" }, title), content(close)));
+    d.append(h("div", { class: "body" }, h("h2", { id: name }, title), content(close)));
     const leave = async () => { if (!o.leave || (await o.leave())) close(); };
     d.addEventListener("click", (e) => { if (e.target === d) void leave(); });
     d.addEventListener("cancel", (e) => { if (e.target === d && o.leave) { e.preventDefault(); void leave(); } });

@@ -139,6 +139,65 @@ test("made by hand: a panel on PromQL, moved and sized by keyboard only, undone,
   assert.equal(await area(), "1/3/span8/span12");
 });
 
+test("a private dashboard is made visible from where it is shared, after a question; its link shows the same to others", async () => {
+  const made = await t.node.json<Kept>("POST", "/dashboards", { body: { ...several, title: "Mine alone" } });
+  const who = { email: "bob@example.com", password: "a lamp on every pier" };
+  await t.node.json("POST", "/users", { ...who, role: "viewer" });
+  const bob = await t.page({ stranger: true, allow: [/status of 404/] });
+  await t.signIn(bob, who);
+  await bob.goto(t.node.path(`dashboards/${made.id}`));
+  await bob.getByText("There is no such dashboard").waitFor();
+
+  const page = await open(made.id, {}, "?var-svc=payments&refresh=30s");
+  const dialog = page.getByRole("dialog", { name: "Share this dashboard" }), visible = dialog.getByRole("button", { name: "Make visible to the organization" });
+  await panel(page, "Records").locator(".d-value").waitFor();
+  await page.getByRole("button", { name: "Share" }).click();
+  await dialog.getByText("This dashboard is private").waitFor();
+  await t.audit(page, "sharing a private dashboard");
+  await t.shot(page, "dashboard-share", { mask: [".d-body", ".d-cost", "dialog textarea", "dialog .choices"] });
+  await visible.click();
+  await page.getByRole("dialog", { name: /^Make it visible/ }).getByRole("button", { name: "Cancel" }).click();
+  assert.equal((await t.node.json<{ shared: boolean }>("GET", `/dashboards/${made.id}`)).shared, false, "made visible without a yes");
+  await visible.press("Enter");
+  await page.getByRole("button", { name: "Make visible", exact: true }).press("Enter");
+  await dialog.getByText("who has the link sees the dashboard").waitFor();
+  assert.equal((await t.node.json<{ shared: boolean }>("GET", `/dashboards/${made.id}`)).shared, true);
+  await dialog.getByLabel(/Keep it relative/).check();
+  assert.match(await dialog.getByLabel("Link").inputValue(), /from=now-3h&to=now/);
+  await dialog.getByLabel(/Freeze the time/).check();
+  await dialog.getByRole("button", { name: "Copy link" }).click();
+  await page.locator(".pagehead").getByText("shared", { exact: true }).waitFor();
+  const copied = await page.evaluate(() => navigator.clipboard.readText());
+  assert.match(copied, /from=20[^&]*Z&to=20[^&]*Z/);
+  assert.doesNotMatch(copied, /refresh/);
+  await bob.goto(copied);
+  await until("the same service", async () => (await panel(bob, "By service").locator("li").count()) === 1);
+  assert.equal(await bob.getByRole("button", { name: "Edit", exact: true }).count(), 0);
+});
+
+test("a new panel is put beside the others where there is room; the way back to the list is in the breadcrumbs", async () => {
+  const { id } = await make({ title: `Half ${hostileText}`, panels: [several.panels[5], { ...several.panels[0], targets: sql("SELECT count(*) AS n FROM shop") }].map((p, i) => ({ ...p, grid: { x: 0, y: i * 8, w: 12, h: 8 } })) });
+  const page = await open(id), area = (title: string) => panel(page, title).evaluate((e) => (e as HTMLElement).style.gridArea.replace(/\s/g, ""));
+  await page.getByRole("button", { name: "Edit", exact: true }).click();
+  await page.getByRole("button", { name: "Add", exact: true }).click();
+  await page.getByRole("menuitem", { name: "Text" }).click();
+  await page.getByRole("dialog").getByLabel("Title").fill("Beside");
+  await page.getByRole("dialog").getByRole("button", { name: "Apply" }).click();
+  await panel(page, "Beside").waitFor();
+  assert.equal(await area("Beside"), "1/13/span8/span12");
+  await page.getByRole("button", { name: "Menu of Records" }).click();
+  await page.getByRole("menuitem", { name: "Duplicate" }).click();
+  await until("the copy is there", async () => (await panel(page, "Records").count()) === 2);
+  assert.equal(await panel(page, "Records").nth(1).evaluate((e) => (e as HTMLElement).style.gridArea.replace(/\s/g, "")), "9/13/span8/span12");
+  await keys(page, "mod+s");
+  await page.locator(".toast").getByText("Dashboard saved").waitFor();
+  const crumbs = page.getByRole("navigation", { name: "Breadcrumb" });
+  assert.equal((await crumbs.innerText()).replace(/\s+/g, " ").trim(), `/ Dashboards / Half ${hostileText}`);
+  await crumbs.getByRole("link", { name: "Dashboards" }).click();
+  await page.getByRole("heading", { name: "Dashboards" }).waitFor();
+  assert.equal(await crumbs.getByRole("link").count(), 0);
+});
+
 test("dragged by pointer, and the time of a brush is the whole dashboard's", async () => {
   const { id } = await make(several);
   const page = await open(id);

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 (globalThis as any).document = { getElementById: () => null, querySelector: () => null, querySelectorAll: () => [], addEventListener: () => {}, createElement: () => ({ setAttribute: () => {}, append: () => {}, addEventListener: () => {} }), documentElement: { dataset: {} } };
+(globalThis as any).navigator ??= { platform: "" };
 (globalThis as any).addEventListener = () => {};
 
 const p = (id: number, x: number, y: number, w: number, h: number, type = "stat", options?: object) => ({ id, type, grid: { x, y, w, h }, ...(options ? { options } : {}) }) as any;
@@ -27,6 +28,46 @@ test("a panel that is put somewhere pushes others down, and all rise", async () 
     assert.ok(list.every((q: any) => q.grid.x >= 0 && q.grid.x + q.grid.w <= 24 && q.grid.y >= 0));
     if (i > 30) assert.ok(apart(list), `overlap after ${i} moves`);
   }
+});
+
+test("a new panel goes to the first free place", async () => {
+  const { add, firstFree, rise } = await import("../../src/dashboard/model.ts");
+  const is = (list: any[], w: number, h: number, want: number[]) => { const g = firstFree(list, { w, h }); assert.deepEqual([g.x, g.y, g.w, g.h], want); };
+  is([], 12, 8, [0, 0, 12, 8]);
+  is([p(1, 0, 0, 12, 8)], 12, 8, [12, 0, 12, 8]); // beside the first
+  is([p(1, 0, 0, 12, 8)], 13, 8, [0, 8, 13, 8]); // too wide for that
+  is([p(1, 0, 0, 12, 8), p(2, 12, 0, 12, 5)], 12, 8, [12, 5, 12, 8]); // below the shorter one
+  is([p(1, 0, 0, 8, 8), p(2, 16, 0, 8, 8)], 8, 8, [8, 0, 8, 8]); // between two
+  is([p(1, 0, 0, 8, 8), p(2, 16, 0, 8, 8), p(3, 0, 8, 24, 4)], 8, 9, [0, 12, 8, 9]); // the gap is too low
+  is([p(1, 0, 0, 24, 8)], 12, 8, [0, 8, 12, 8]);
+  is([p(1, 0, 0, 6, 4), p(2, 0, 4, 24, 1, "row"), p(3, 0, 5, 12, 8)], 12, 8, [12, 5, 12, 8]); // not above the last row
+  is([p(1, 0, 0, 6, 4)], 99, 0, [0, 4, 24, 1]);
+  is([p(1, 0, 0, 6, 4)], NaN, NaN, [6, 0, 1, 1]);
+  const folded = [p(1, 0, 0, 24, 1, "row", { collapsed: true }), p(2, 0, 1, 12, 8)];
+  const more = add(folded, p(3, 0, 0, 12, 8));
+  assert.equal(more[0]!.options?.collapsed, false, "the row shows what was put into it");
+  assert.deepEqual(at(more)[3], [12, 1, 12, 8]);
+  assert.equal(folded[0].options.collapsed, true); // the input stays
+  assert.deepEqual(at(add(more, p(4, 3, 3, 5, 5, "row")))[4], [0, 9, 24, 1]);
+  // Whatever is added: nothing overlaps, nobody moves, and the new ones are where rising would put them.
+  let seed = 11, list: any[] = [];
+  const random = (n: number) => { seed = (seed * 1103515245 + 12345) & 0x7fffffff; return (seed >> 8) % n; };
+  for (let i = 1; i <= 60; i++) {
+    const before = at(list);
+    list = add(list, p(i, random(24), random(24), 1 + random(24), 1 + random(9), i % 20 === 0 ? "row" : "stat"));
+    assert.ok(apart(list), `overlap after ${i}`);
+    assert.deepEqual(at(list.slice(0, -1)), before);
+    assert.deepEqual(at(rise(list)), at(list));
+  }
+});
+
+test("a shared link has the time and the variables that are shown", async () => {
+  const { link } = await import("../../src/dashboard/share.ts");
+  const chosen = [{ v: { name: "svc", type: "query", multi: true }, options: [], value: ["a b", "c&d"] }, { v: { name: "fixed", type: "constant" }, options: [], value: ["x"] }, { v: { name: "none", type: "query", multi: true }, options: [], value: [] }] as any;
+  const d = { range: { from: "now-1h", to: "now" }, span: { start: Date.UTC(2026, 0, 2, 3, 4, 5), end: Date.UTC(2026, 0, 2, 4, 4, 5) }, chosen };
+  const here = "https://ms.example/base/shop/dashboards/1?var-svc=old&refresh=10s&tz=UTC";
+  assert.equal(link(here, d, false), "https://ms.example/base/shop/dashboards/1?refresh=10s&tz=UTC&from=now-1h&to=now&var-svc=a+b&var-svc=c%26d");
+  assert.equal(link(here, d, true), "https://ms.example/base/shop/dashboards/1?tz=UTC&from=2026-01-02T03:04:05Z&to=2026-01-02T04:04:05Z&var-svc=a+b&var-svc=c%26d");
 });
 
 test("variables in statements", async () => {
