@@ -33,6 +33,12 @@ type Options struct {
 	Version  string
 	Settings []config.Effective // for the page of the configuration
 	Stderr   io.Writer          // where the log goes
+	Pace     Pace
+}
+
+// Pace are intervals that a test shortens; zeros are those of the configuration.
+type Pace struct {
+	Heartbeat, PeerTimeout, View, Flush time.Duration // View is how old a view of the members may get, 2 s
 }
 
 // parts is everything a node is made of. Each is made by a function of parts.go; Run says in which order they run.

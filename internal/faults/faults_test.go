@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -31,7 +30,7 @@ func TestKill9(t *testing.T) {
 		n.Kill()
 		slowest = max(slowest, n.Run())
 	}
-	l.end()
+	l.End()
 	t.Logf("slowest restart: %s", slowest)
 	l.check(t, "after kill -9")
 	n.Flush()
@@ -44,7 +43,7 @@ func TestTornWAL(t *testing.T) {
 		l := startLedger(n, fmt.Sprintf("torn%d", i), 2)
 		time.Sleep(300 * time.Millisecond)
 		n.Kill()
-		l.end()
+		l.End()
 		tear(t, n, i)
 		n.Run()
 		l.check(t, fmt.Sprintf("after tail damage %d", i))
@@ -73,11 +72,11 @@ func TestDatabaseCrashes(t *testing.T) {
 		time.Sleep(time.Duration(300+rand.IntN(1500)) * time.Millisecond)
 		pid := postmaster(t, n)
 		must(t, syscall.Kill(pid, syscall.SIGQUIT)) // an immediate shutdown: no checkpoint, no goodbye
-		before := l.ackedNow()
-		mstest.WaitFor(t, 30*time.Second, "writes go on", func() bool { return l.ackedNow() > before })
+		before := l.Acked()
+		mstest.WaitFor(t, 30*time.Second, "writes go on", func() bool { return l.Acked() > before })
 	}
 	n.Ready(30 * time.Second)
-	l.end()
+	l.End()
 	l.check(t, "after database crashes")
 	n.Flush()
 	l.check(t, "after the flush")
@@ -101,16 +100,16 @@ func postmaster(t *testing.T, n *mstest.Node) int {
 func TestReaderDuringFlush(t *testing.T) {
 	n := mstest.Start(t, env...)
 	l := startLedger(n, "ledger", 2)
-	mstest.WaitFor(t, 20*time.Second, "the first record", func() bool { return l.ackedNow() > 0 })
+	mstest.WaitFor(t, 20*time.Second, "the first record", func() bool { return l.Acked() > 0 })
 	var last int64
 	flushes, segments, reads := 0, 0, rounds(100, 1000)
 	for deadline := time.Now().Add(2 * time.Minute); reads > 0 || flushes < 3; reads-- {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d reads left and %d flushes seen", reads, flushes)
 		}
-		before := l.ackedNow()
+		before := l.Acked()
 		a := n.SQL("SELECT count(*) AS n, count(DISTINCT seq) AS d FROM ledger")
-		after := l.next.Load()
+		after := l.Attempted()
 		rows, distinct := number(a.Rows[0][0]), number(a.Rows[0][1])
 		if rows < before || rows > after || rows != distinct || rows < last || a.Partial {
 			t.Fatalf("acked before %d, attempted after %d: n %d distinct %d, last %d, partial %v", before, after, rows, distinct, last, a.Partial)
@@ -122,34 +121,33 @@ func TestReaderDuringFlush(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	l.end()
+	l.End()
 	l.check(t, "after the reads")
 }
 
 func TestObjectStoreGoesAway(t *testing.T) {
-	s3 := newGateway(t)
-	n := mstest.Start(t, append(env, "MS_OBJECT_STORE_BACKEND=s3", "MS_OBJECT_STORE_BUCKET=test", "MS_OBJECT_STORE_ENDPOINT="+s3.url, "MS_OBJECT_STORE_PATH_STYLE=true",
-		"MS_OBJECT_STORE_ACCESS_KEY=test", "MS_OBJECT_STORE_SECRET_KEY=testsecret", "MS_OBJECT_STORE_OP_TIMEOUT_SECS=2")...)
+	s3 := mstest.NewGateway(t)
+	n := mstest.Start(t, append(env, s3.Env()...)...)
 	l := startLedger(n, "ledger", 2)
 	for range rounds(2, 10) {
 		time.Sleep(2 * time.Second)
-		s3.kill()
-		before := l.ackedNow()
+		s3.Kill()
+		before := l.Acked()
 		time.Sleep(3 * time.Second)
-		if l.ackedNow() == before {
+		if l.Acked() == before {
 			t.Error("writes stopped while the object store was away")
 		}
-		s3.start()
+		s3.Start()
 	}
-	l.end()
+	l.End()
 	l.check(t, "after outages of the object store")
 	n.Flush()
 	l.check(t, "after the flush")
 	n.Kill()
-	s3.kill()
+	s3.Kill()
 	n.Launch() // the node waits for the object store, and says so
 	mstest.WaitFor(t, 20*time.Second, "the node tells what it waits for", func() bool { return strings.Contains(n.Log(), "waiting") })
-	s3.start()
+	s3.Start()
 	n.Ready(60 * time.Second)
 	l.check(t, "after a start without the object store")
 }
@@ -161,19 +159,18 @@ func TestLongOutageOfTheObjectStore(t *testing.T) {
 	if full {
 		away, pause, total = 5*time.Minute, 10*time.Millisecond, "8 MiB"
 	}
-	s3 := newGateway(t)
-	n := mstest.Start(t, append(env, "MS_OBJECT_STORE_BACKEND=s3", "MS_OBJECT_STORE_BUCKET=test", "MS_OBJECT_STORE_ENDPOINT="+s3.url, "MS_OBJECT_STORE_PATH_STYLE=true",
-		"MS_OBJECT_STORE_ACCESS_KEY=test", "MS_OBJECT_STORE_SECRET_KEY=testsecret", "MS_OBJECT_STORE_OP_TIMEOUT_SECS=2", "MS_INTAKE_BUFFER_SIZE="+total, "MS_INTAKE_BUFFER_TOTAL="+total)...)
+	s3 := mstest.NewGateway(t)
+	n := mstest.Start(t, append(append(env, s3.Env()...), "MS_INTAKE_BUFFER_SIZE="+total, "MS_INTAKE_BUFFER_TOTAL="+total)...)
 	l := startSlowLedger(n, "ledger", 2, pause)
-	mstest.WaitFor(t, 20*time.Second, "the first record", func() bool { return l.ackedNow() > 0 })
+	mstest.WaitFor(t, 20*time.Second, "the first record", func() bool { return l.Acked() > 0 })
 	mstest.WaitFor(t, 30*time.Second, "a flush", func() bool { return n.SQL("SELECT count(*) FROM ledger").Stats.Segments.Total > 0 })
-	s3.kill()
-	began, before, last, pressed := time.Now(), l.ackedNow(), int64(0), time.Duration(0)
+	s3.Kill()
+	began, before, last, pressed := time.Now(), l.Acked(), int64(0), time.Duration(0)
 	for time.Since(began) < away || pressed == 0 && time.Since(began) < away+time.Minute { // a busy machine writes slowly
 		time.Sleep(100 * time.Millisecond)
-		if pressed == 0 && l.answered(http.StatusServiceUnavailable) > 0 {
+		if pressed == 0 && l.Answered(http.StatusServiceUnavailable) > 0 {
 			pressed = time.Since(began)
-			t.Logf("back-pressure after %s and %d records", pressed.Round(time.Second), l.ackedNow()-before)
+			t.Logf("back-pressure after %s and %d records", pressed.Round(time.Second), l.Acked()-before)
 		}
 		if rows := n.Count("SELECT count(*) FROM ledger"); rows < last {
 			t.Fatalf("%d rows, %d before", rows, last)
@@ -182,17 +179,17 @@ func TestLongOutageOfTheObjectStore(t *testing.T) {
 		}
 	}
 	switch {
-	case l.ackedNow() == before:
+	case l.Acked() == before:
 		t.Error("no write was taken while the object store was away")
 	case pressed == 0:
-		t.Errorf("%d records were taken, which is more than %s", l.ackedNow()-before, total)
+		t.Errorf("%d records were taken, which is more than %s", l.Acked()-before, total)
 	}
 	resident := status(n.PID(), "VmRSS")
-	s3.start()
-	back, stalled := time.Now(), l.ackedNow()
-	mstest.WaitFor(t, 60*time.Second, "writes go on", func() bool { return l.ackedNow() > stalled+1000 })
+	s3.Start()
+	back, stalled := time.Now(), l.Acked()
+	mstest.WaitFor(t, 60*time.Second, "writes go on", func() bool { return l.Acked() > stalled+1000 })
 	goesOn := time.Since(back)
-	l.end()
+	l.End()
 	n.Flush()
 	t.Logf("away %s; resident %d MiB at its end; writes went on after %s, all was published after %s", away, resident>>20, goesOn.Round(time.Millisecond), time.Since(back).Round(time.Millisecond))
 	if resident > 512<<20 {
@@ -211,11 +208,11 @@ func TestPauseAndResume(t *testing.T) {
 		time.Sleep(time.Second)
 		n.Signal(syscall.SIGSTOP)
 		time.Sleep(time.Duration(rounds(3, 25)) * time.Second)
-		before := l.ackedNow()
+		before := l.Acked()
 		n.Signal(syscall.SIGCONT)
-		mstest.WaitFor(t, 10*time.Second, "writes go on", func() bool { return l.ackedNow() > before })
+		mstest.WaitFor(t, 10*time.Second, "writes go on", func() bool { return l.Acked() > before })
 	}
-	l.end()
+	l.End()
 	l.check(t, "after pauses")
 }
 
@@ -223,7 +220,7 @@ func TestOrderlyStopPublishesEverything(t *testing.T) {
 	n := mstest.Start(t, append(env, "MS_INTAKE_FLUSH_INTERVAL_SECS=3600")...)
 	l := startLedger(n, "ledger", 2)
 	time.Sleep(500 * time.Millisecond)
-	l.end()
+	l.End()
 	if !n.Stop() {
 		t.Errorf("the node did not stop in order:\n%s", n.Log())
 	}
@@ -244,51 +241,6 @@ func TestSecondNodeOnTheSameDirectoryIsRefused(t *testing.T) {
 	}
 	n.Ready(time.Second)
 }
-
-// gateway is a real S3 server that can be killed and started again.
-type gateway struct {
-	t    *testing.T
-	dir  string
-	addr string
-	url  string
-	cmd  *exec.Cmd
-}
-
-func newGateway(t *testing.T) *gateway {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	g := &gateway{t: t, dir: t.TempDir(), addr: l.Addr().String()}
-	must(t, l.Close())
-	g.url = "http://" + g.addr
-	must(t, os.MkdirAll(filepath.Join(g.dir, "objects", "test"), 0o700)) // a directory is a bucket
-	must(t, os.Mkdir(filepath.Join(g.dir, "sidecar"), 0o700))
-	g.start()
-	t.Cleanup(g.kill)
-	return g
-}
-
-func (g *gateway) start() {
-	g.t.Helper()
-	bin, err := exec.LookPath("versitygw")
-	if err != nil {
-		bin, _ = filepath.Abs("../../.cache/bin/versitygw")
-	}
-	g.cmd = exec.Command(bin, "--port", g.addr, "--quiet", "posix", "--sidecar", filepath.Join(g.dir, "sidecar"), filepath.Join(g.dir, "objects"))
-	g.cmd.Env = append(os.Environ(), "ROOT_ACCESS_KEY=test", "ROOT_SECRET_KEY=testsecret")
-	if err := g.cmd.Start(); err != nil {
-		g.t.Fatalf("the S3 server of the tests is missing: run make test, which builds it (%v)", err)
-	}
-	mstest.WaitFor(g.t, 20*time.Second, "the S3 server listens", func() bool {
-		c, err := net.Dial("tcp", g.addr)
-		if err == nil {
-			_ = c.Close()
-		}
-		return err == nil
-	})
-}
-
-func (g *gateway) kill() { _ = g.cmd.Process.Kill(); _ = g.cmd.Wait() }
 
 func number(v any) int64 {
 	n, _ := v.(json.Number).Int64()

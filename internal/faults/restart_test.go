@@ -21,11 +21,11 @@ func TestQueriesRightAfterRestart(t *testing.T) {
 	occupy(t, float64(rounds(2, 24)))
 	n := mstest.Start(t, env...)
 	l := startLedger(n, "ledger", 2)
-	mstest.WaitFor(t, 60*time.Second, "the first record", func() bool { return l.ackedNow() > 0 })
+	mstest.WaitFor(t, 60*time.Second, "the first record", func() bool { return l.Acked() > 0 })
 	var took []time.Duration
 	for round := range rounds(3, 60) {
 		time.Sleep(time.Duration(50+rand.IntN(1500)) * time.Millisecond)
-		acked := l.ackedNow()
+		acked := l.Acked()
 		n.Kill()
 		n.Run()
 		var wg sync.WaitGroup
@@ -52,7 +52,7 @@ func TestQueriesRightAfterRestart(t *testing.T) {
 			break
 		}
 	}
-	l.end()
+	l.End()
 	slices.Sort(took)
 	t.Logf("%d questions: half within %s, the slowest %s", len(took), took[len(took)/2].Round(time.Millisecond), took[len(took)-1].Round(time.Millisecond))
 	if !t.Failed() {

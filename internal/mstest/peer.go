@@ -30,7 +30,7 @@ func Tool(t testing.TB, name string) string {
 	}
 	path := filepath.Join(dir, ".cache", "bin", name)
 	if _, err := os.Stat(path); err != nil {
-		t.Fatalf("%s is not built: `make e2e` builds what these tests need", path)
+		t.Fatalf("%s is not built: `make test` and `make e2e` build what these tests need", path)
 	}
 	return path
 }
@@ -77,6 +77,3 @@ func (p *Peer) Log() string {
 	s := p.log.String()
 	return s[max(0, len(s)-10_000):]
 }
-
-// FreeAddr is an address of this machine that nothing listens on.
-func FreeAddr(t testing.TB) string { return freeAddr(t) }

@@ -1,0 +1,196 @@
+package mstest
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Ledger sends numbered records and remembers what came of them. Whatever happens to the nodes, three figures must be zero: lost = acked − returned,
+// dup = count − distinct, ghost = returned − attempted.
+type Ledger struct {
+	Stream string
+	nodes  []*Node // they take the records in turn
+	keyed  bool
+	next   atomic.Int64
+	turn   atomic.Int64
+	pause  time.Duration
+	stop   chan struct{}
+	wg     sync.WaitGroup
+
+	mu      sync.Mutex
+	acked   map[int64]bool
+	refused map[int64]bool // a node said that it did not take it and never will
+	answers map[int]int    // replies by status; 0: there was none
+	failed  []Failure
+	lastAck time.Time
+	gap     time.Duration // the longest time without an acknowledgement
+}
+
+// Failure is a reply of 5xx, or none.
+type Failure struct {
+	At     time.Time
+	Node   string
+	Status int
+	Reply  string
+}
+
+// LedgerOptions say how a ledger sends.
+type LedgerOptions struct {
+	Writers int
+	Pause   time.Duration // of a writer after each write
+	// Keyed sends each write with an Idempotency-Key, and again until a node says what came of it: then also what is unknown may not be there twice. Else each
+	// write is sent once.
+	Keyed bool
+}
+
+// NewLedger starts to write to a stream through the nodes, until End.
+func NewLedger(stream string, o LedgerOptions, nodes ...*Node) *Ledger {
+	l := &Ledger{
+		Stream: stream, nodes: nodes, keyed: o.Keyed, pause: o.Pause, stop: make(chan struct{}),
+		acked: map[int64]bool{}, refused: map[int64]bool{}, answers: map[int]int{}, lastAck: time.Now(),
+	}
+	for range o.Writers {
+		l.wg.Go(l.write)
+	}
+	return l
+}
+
+func (l *Ledger) write() {
+	for {
+		select {
+		case <-l.stop:
+			return
+		default:
+		}
+		n := 1 + rand.IntN(20)
+		from := l.next.Add(int64(n)) - int64(n)
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, `{"seq":%d,"message":"record number %d of the ledger"}`+"\n", from+int64(i), from+int64(i))
+		}
+		for !l.send(from, n, b.String()) && l.keyed {
+			select {
+			case <-l.stop:
+				return
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+		time.Sleep(l.pause)
+	}
+}
+
+// send makes one call and says whether its outcome is known.
+func (l *Ledger) send(from int64, n int, body string) (known bool) {
+	node := l.nodes[int(l.turn.Add(1))%len(l.nodes)]
+	var headers []string
+	if l.keyed {
+		headers = append(headers, fmt.Sprintf("Idempotency-Key: %s-%d", l.Stream, from))
+	}
+	code, reply := node.Do("POST", "/api/v1/intake/json/"+l.Stream, node.Token, "application/x-ndjson", []byte(body), headers...)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.answers[code]++
+	now := time.Now()
+	switch {
+	case code == 200:
+		l.gap = max(l.gap, now.Sub(l.lastAck))
+		l.lastAck = now
+		for i := range n {
+			l.acked[from+int64(i)] = true
+		}
+		return true
+	case code/100 == 4 && code != 429:
+		for i := range n {
+			l.refused[from+int64(i)] = true
+		}
+		return true
+	}
+	l.failed = append(l.failed, Failure{now, node.ID, code, string(reply[:min(len(reply), 300)])})
+	if !l.keyed {
+		time.Sleep(20 * time.Millisecond)
+	}
+	return false
+}
+
+// End stops the writers.
+func (l *Ledger) End() { close(l.stop); l.wg.Wait() }
+
+// Acked is how many records are acknowledged so far.
+func (l *Ledger) Acked() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return int64(len(l.acked))
+}
+
+// Attempted is how many records were or are being sent so far.
+func (l *Ledger) Attempted() int64 { return l.next.Load() }
+
+// Answered is how many replies had a status.
+func (l *Ledger) Answered(status int) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.answers[status]
+}
+
+// Failures are those since a time.
+func (l *Ledger) Failures(since time.Time) (out []Failure) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, f := range l.failed {
+		if !f.At.Before(since) {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// Gap is the longest time between two acknowledgements since the last call.
+func (l *Ledger) Gap() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	gap := max(l.gap, now.Sub(l.lastAck))
+	l.gap, l.lastAck = 0, now
+	return gap
+}
+
+// Check compares a node's answer with the ledger; the writers have ended.
+func (l *Ledger) Check(t testing.TB, n *Node, when string) {
+	t.Helper()
+	var rows [][]any
+	WaitFor(t, 60*time.Second, "an answer "+when, func() bool {
+		a, err := n.TrySQL("SELECT seq, count(*) AS n FROM " + l.Stream + " GROUP BY seq LIMIT 100000000")
+		if err != nil || a.Partial {
+			t.Logf("%s: %v partial %v", when, err, a.Partial)
+			return false
+		}
+		rows = a.Rows
+		return true
+	})
+	returned := map[int64]bool{}
+	dup, ghost, lost := 0, 0, 0
+	for _, r := range rows {
+		seq, _ := r[0].(json.Number).Int64()
+		n, _ := r[1].(json.Number).Int64()
+		returned[seq] = true
+		dup += int(n - 1)
+		if seq >= l.next.Load() || l.refused[seq] {
+			ghost++
+		}
+	}
+	for seq := range l.acked {
+		if !returned[seq] {
+			lost++
+		}
+	}
+	if lost+dup+ghost > 0 || len(l.acked) == 0 {
+		t.Errorf("%s: acked %d returned %d: lost %d dup %d ghost %d", when, len(l.acked), len(returned), lost, dup, ghost)
+	}
+	t.Logf("%s: attempted %d, acked %d, returned %d, replies by status %v", when, l.next.Load(), len(l.acked), len(returned), l.answers)
+}
