@@ -1,9 +1,11 @@
 package ingest
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/hex"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -56,6 +58,8 @@ type streamBuffer struct {
 	signal millstream.Signal
 	fields map[string]millstream.Field
 
+	first, last millstream.LSN // of the writes that brought its rows
+
 	parts    []*part
 	tail     []*run
 	tailRows int
@@ -72,16 +76,20 @@ type streamBuffer struct {
 
 // part is a run that is complete: in memory until it is sealed.
 type part struct {
-	runs   []*run
-	size   int64
-	sealed *local
+	first, last millstream.LSN
+	runs        []*run
+	size        int64
+	sealed      *local
 }
 
-// run is a batch in memory. Its level grows with its rows.
+// run is a batch in memory, the rows of one or more writes. Its level grows with its rows.
 type run struct {
 	batch *millstream.Batch
 	size  int64
 	level int
+
+	first, last millstream.LSN
+	writes      []write // what it was merged of; nil: one write
 
 	once   sync.Once
 	source segment.Source
@@ -91,6 +99,21 @@ type run struct {
 func (t *run) read() segment.Source {
 	t.once.Do(func() { t.source = segment.Memory(t.batch) })
 	return t.source
+}
+
+// write says where the rows of a write end in a run.
+type write struct {
+	lsn  millstream.LSN
+	rows int32
+}
+
+// above gives the rows of the writes above a position.
+func (t *run) above(lsn millstream.LSN) *millstream.Batch {
+	i, _ := slices.BinarySearchFunc(t.writes, lsn+1, func(w write, lsn millstream.LSN) int { return cmp.Compare(w.lsn, lsn) })
+	if i == 0 {
+		return t.batch
+	}
+	return rowsFrom(t.batch, int(t.writes[i-1].rows))
 }
 
 func batchesOf(runs []*run) []*millstream.Batch {
@@ -175,7 +198,9 @@ func (w *Writer) insertSamples(r *bufferRange, lsn millstream.LSN, it logged) {
 	size := sb.head.Size() - before
 	w.mu.Lock()
 	sb.memory += size
+	sb.reach(lsn)
 	r.to = lsn
+	w.recent.add(lsn, it.batch, sb.head)
 	w.mu.Unlock()
 	w.room.resize(it.batch.Stream, size-it.size)
 }
@@ -187,12 +212,13 @@ func (w *Writer) insertRows(r *bufferRange, lsn millstream.LSN, it logged) {
 	for i := range it.batch.Columns {
 		sb.see(fieldOf(&it.batch.Columns[i]))
 	}
-	tail, before, after := merged(sb.tail, &run{batch: it.batch, size: it.size, level: levelOf(it.batch.Rows())})
+	tail, before, after := merged(sb.tail, &run{batch: it.batch, size: it.size, level: levelOf(it.batch.Rows()), first: lsn, last: lsn})
 	w.mu.Lock()
 	sb.tail = tail
 	sb.tailRows += it.batch.Rows()
 	sb.tailSize += it.size + after - before
 	sb.memory += it.size + after - before
+	sb.reach(lsn)
 	r.to = lsn
 	job := w.cut(r, sb)
 	w.mu.Unlock()
@@ -202,6 +228,14 @@ func (w *Writer) insertRows(r *bufferRange, lsn millstream.LSN, it logged) {
 	if job != nil {
 		w.seal(job)
 	}
+}
+
+// reach notes the position of a write. The caller holds mu.
+func (sb *streamBuffer) reach(lsn millstream.LSN) {
+	if sb.first == 0 {
+		sb.first = lsn
+	}
+	sb.last = lsn
 }
 
 func (sb *streamBuffer) see(f millstream.Field) {
@@ -219,7 +253,7 @@ func (w *Writer) cut(r *bufferRange, sb *streamBuffer) *sealJob {
 	if sb.tailRows < sealRows && sb.tailSize < sealSize {
 		return nil
 	}
-	p := &part{runs: sb.tail, size: sb.tailSize}
+	p := &part{first: sb.tail[0].first, last: sb.last, runs: sb.tail, size: sb.tailSize}
 	sb.parts = append(sb.parts, p)
 	sb.tail, sb.tailRows, sb.tailSize = nil, 0, 0
 	return &sealJob{r: r, sb: sb, part: p}
@@ -246,9 +280,26 @@ func merged(tail []*run, last *run) (out []*run, before, after int64) {
 		if top >= maxLevel || n < mergeFan || size > mergeBytes {
 			return out, before, after
 		}
-		b := concat(batchesOf(out[len(out)-n:]))
-		r := &run{batch: b, size: int64(b.Size()), level: top + 1}
+		r := joined(out[len(out)-n:])
+		r.level = top + 1
 		before, after = before+size, after+r.size
 		out = append(out[:len(out)-n:len(out)-n], r)
 	}
+}
+
+// joined is the rows of several runs as one.
+func joined(runs []*run) *run {
+	b := concat(batchesOf(runs))
+	r := &run{batch: b, size: int64(b.Size()), first: runs[0].first, last: runs[len(runs)-1].last}
+	rows := int32(0)
+	for _, t := range runs {
+		if t.writes == nil {
+			r.writes = append(r.writes, write{t.last, rows + int32(t.batch.Rows())})
+		}
+		for _, x := range t.writes {
+			r.writes = append(r.writes, write{x.lsn, rows + x.rows})
+		}
+		rows += int32(t.batch.Rows())
+	}
+	return r
 }

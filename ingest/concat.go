@@ -107,6 +107,34 @@ func appendNull(dst *millstream.Column) {
 	}
 }
 
+// rowsFrom is a copy of a batch's rows from one on.
+func rowsFrom(b *millstream.Batch, from int) *millstream.Batch {
+	out := *b
+	out.Times = b.Times[from:]
+	out.Columns = make([]millstream.Column, len(b.Columns))
+	rows := len(out.Times)
+	for k := range b.Columns {
+		src := &b.Columns[k]
+		col := millstream.Column{Name: src.Name, Type: src.Type, Seen: src.Seen, Valid: make([]uint64, (rows+63)/64)}
+		if src.Type == millstream.String {
+			col.Offsets = make([]uint32, 1, rows+1)
+		}
+		for i := range rows {
+			if src.IsValid(from + i) {
+				col.Valid[i>>6] |= 1 << (i & 63)
+				appendValue(&col, src, from+i)
+			} else {
+				appendNull(&col)
+			}
+		}
+		if full(col.Valid, rows) {
+			col.Valid = nil
+		}
+		out.Columns[k] = col
+	}
+	return &out
+}
+
 func full(valid []uint64, rows int) bool {
 	for i := range rows >> 6 {
 		if valid[i] != ^uint64(0) {

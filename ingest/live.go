@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"time"
 
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/internal/auth"
@@ -54,7 +53,8 @@ func (l Live) Metadata(ctx context.Context, org millstream.OrgID) ([]millstream.
 	for i, m := range all {
 		at[m.Name] = i
 	}
-	for _, m := range l.Writer.metadata(org) {
+	pending, _ := l.Writer.Metadata(ctx, l.Writer.WAL(), org)
+	for _, m := range pending {
 		if i, ok := at[m.Name]; ok {
 			all[i] = m
 			continue
@@ -71,7 +71,8 @@ func (l Live) Unflushed(id millstream.StreamID) Pending {
 	if l.Writer == nil {
 		return Pending{}
 	}
-	return l.Writer.pending(id)
+	p, _ := l.Writer.Pending(context.Background(), PendingAsk{WAL: l.Writer.WAL(), Streams: []millstream.StreamID{id}})
+	return p[id]
 }
 
 // Pending is what a stream has beyond the catalog.
@@ -95,6 +96,17 @@ func (p Pending) Add(s store.StreamSummary) store.StreamSummary {
 	return s
 }
 
+// add counts records between two times.
+func (p *Pending) add(n, first, last int64) {
+	if n == 0 {
+		return
+	}
+	if p.Rows == 0 {
+		p.MinTime, p.MaxTime = first, last
+	}
+	p.Rows, p.MinTime, p.MaxTime = p.Rows+n, min(p.MinTime, first), max(p.MaxTime, last)
+}
+
 func (p Pending) join(s millstream.Schema) millstream.Schema {
 	if len(p.Fields) == 0 {
 		return s
@@ -113,84 +125,4 @@ func (p Pending) join(s millstream.Schema) millstream.Schema {
 		s.Fields = append(s.Fields, f)
 	}
 	return s
-}
-
-// pending sums what is buffered of a stream and not known to be published.
-func (w *Writer) pending(id millstream.StreamID) (p Pending) {
-	defer w.Hold()() // the sources stay while they are asked
-	var rows Unflushed
-	seen := map[string]millstream.Field{}
-	w.eachUnpublished(func(r *bufferRange) {
-		sb := r.streams[id]
-		if sb == nil {
-			return
-		}
-		sb.sources(&rows)
-		p.Bytes += sb.memory + sb.disk
-		for name, f := range sb.fields {
-			if old, ok := seen[name]; ok {
-				f = old.Join(f)
-			}
-			seen[name] = f
-		}
-	})
-	for _, name := range sortedNames(seen) {
-		p.Fields = append(p.Fields, seen[name])
-	}
-	add := func(n, first, last int64) {
-		if n == 0 {
-			return
-		}
-		if p.Rows == 0 {
-			p.MinTime, p.MaxTime = first, last
-		}
-		p.Rows, p.MinTime, p.MaxTime = p.Rows+n, min(p.MinTime, first), max(p.MaxTime, last)
-	}
-	for _, s := range rows.Logs {
-		first, last := s.Span()
-		add(int64(s.Rows()), first, last)
-	}
-	for _, s := range rows.Metrics {
-		first, last := s.Span()
-		add(s.Samples(), first*int64(time.Millisecond), last*int64(time.Millisecond))
-	}
-	return p
-}
-
-func sortedNames(fields map[string]millstream.Field) []string {
-	names := make([]string, 0, len(fields))
-	for name := range fields {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
-
-// metadata is what unpublished batches say of an organization's metrics, the latest last.
-func (w *Writer) metadata(org millstream.OrgID) (out []millstream.Metadata) {
-	w.eachUnpublished(func(r *bufferRange) {
-		for _, sb := range r.streams {
-			switch {
-			case sb.org != org || sb.signal != millstream.Metrics:
-			case sb.head != nil:
-				out = append(out, sb.head.Metadata()...)
-			default:
-				out = append(out, sb.metadata...) // set before the head went
-			}
-		}
-	})
-	return out
-}
-
-// eachUnpublished calls f for each range that is not known to be in the catalog, oldest first. No rows come in meanwhile.
-func (w *Writer) eachUnpublished(f func(*bufferRange)) {
-	w.insertMu.Lock() // of the fields
-	defer w.insertMu.Unlock()
-	w.mu.RLock()
-	defer w.mu.RUnlock()
-	for _, r := range w.ranges {
-		if r.state != published {
-			f(r)
-		}
-	}
 }

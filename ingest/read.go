@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/segment"
@@ -39,36 +38,58 @@ func (w *Writer) Hold() (release func()) {
 func (w *Writer) Unflushed(_ context.Context, id millstream.WALID, stream millstream.StreamID, above millstream.LSN) (Unflushed, error) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	switch {
-	case id != w.id:
-		return Unflushed{}, fmt.Errorf("WAL %s is not this node's: %w", id, ErrNotReady)
-	case w.phase == starting || w.phase == fenced || w.doubt != "" || len(w.ranges) == 0:
-		return Unflushed{}, ErrNotReady
-	}
-	end := w.ranges[len(w.ranges)-1].to
-	i := slices.IndexFunc(w.ranges, func(r *bufferRange) bool { return r.to > above })
-	switch {
-	case above == end:
-		return Unflushed{}, nil
-	case above > end:
-		return Unflushed{}, fmt.Errorf("position %d is above the WAL's end %d: %w", above, end, ErrNotReady)
-	case w.ranges[i].from != above && above < w.position:
-		return Unflushed{}, ErrStale
-	case w.ranges[i].from != above:
-		return Unflushed{}, ErrNotReady // rows in between are being read from the log again
+	ranges, _, err := w.above(id, above)
+	if err != nil {
+		return Unflushed{}, err
 	}
 	var out Unflushed
-	at := above
-	for _, r := range w.ranges[i:] {
-		if r.from != at {
-			return Unflushed{}, ErrNotReady
-		}
-		at = r.to
+	for _, r := range ranges {
 		if sb := r.streams[stream]; sb != nil {
 			sb.sources(&out)
 		}
 	}
 	return out, nil
+}
+
+// above gives the ranges that hold what was logged above a position, up to the end. The caller holds mu.
+func (w *Writer) above(id millstream.WALID, above millstream.LSN) (ranges []*bufferRange, end millstream.LSN, err error) {
+	if err := w.tells(id); err != nil {
+		return nil, 0, err
+	}
+	if w.doubt != "" {
+		return nil, 0, ErrNotReady
+	}
+	end = w.ranges[len(w.ranges)-1].to
+	i := slices.IndexFunc(w.ranges, func(r *bufferRange) bool { return r.to > above })
+	switch {
+	case above == end:
+		return nil, end, nil
+	case above > end:
+		return nil, 0, fmt.Errorf("position %d is above the WAL's end %d: %w", above, end, ErrNotReady)
+	case w.ranges[i].from != above && above < w.position:
+		return nil, 0, ErrStale
+	case w.ranges[i].from != above:
+		return nil, 0, ErrNotReady // rows in between are being read from the log again
+	}
+	at := above
+	for _, r := range w.ranges[i:] {
+		if r.from != at {
+			return nil, 0, ErrNotReady
+		}
+		at = r.to
+	}
+	return w.ranges[i:], end, nil
+}
+
+// tells says whether this writer knows the unflushed rows of a WAL. The caller holds mu.
+func (w *Writer) tells(id millstream.WALID) error {
+	switch {
+	case id != w.id:
+		return fmt.Errorf("WAL %s is not this node's: %w", id, ErrNotReady)
+	case w.phase == starting || w.phase == fenced || len(w.ranges) == 0:
+		return ErrNotReady
+	}
+	return nil
 }
 
 // sources lists what holds the buffer's rows. The caller holds mu.
@@ -121,6 +142,7 @@ func (w *Writer) reap() {
 		}
 		return false
 	})
+	w.recent.reap(w.position, w.cfg.Now())
 	w.mu.Unlock()
 	for _, r := range dead {
 		r.discard()
@@ -129,61 +151,4 @@ func (w *Writer) reap() {
 	w.metrics.memory.Set(float64(memory))
 	w.metrics.held.Set(float64(held))
 	w.metrics.ids.Set(float64(w.ids.size()))
-}
-
-// tailBacklog is how many batches wait for a subscriber before further ones are dropped for it.
-const tailBacklog = 64
-
-type tails struct {
-	mu   sync.RWMutex
-	subs map[millstream.StreamID]map[*tail]struct{}
-}
-
-type tail struct{ batches chan *millstream.Batch }
-
-// Subscribe calls f with every batch of the stream from now on, in order, until ctx ends. A subscriber that is too slow misses batches, which is
-// counted. f must not change the batch.
-func (w *Writer) Subscribe(ctx context.Context, stream millstream.StreamID, f func(b *millstream.Batch)) {
-	t := &tail{batches: make(chan *millstream.Batch, tailBacklog)}
-	w.tails.add(stream, t)
-	defer w.tails.remove(stream, t)
-	for {
-		select {
-		case b := <-t.batches:
-			f(b)
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-func (t *tails) add(id millstream.StreamID, s *tail) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.subs[id] == nil {
-		t.subs[id] = map[*tail]struct{}{}
-	}
-	t.subs[id][s] = struct{}{}
-}
-
-func (t *tails) remove(id millstream.StreamID, s *tail) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if delete(t.subs[id], s); len(t.subs[id]) == 0 {
-		delete(t.subs, id)
-	}
-}
-
-// tell passes a batch to its subscribers without waiting, and returns how many missed it.
-func (t *tails) tell(b *millstream.Batch) (missed int) {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	for s := range t.subs[b.Stream] {
-		select {
-		case s.batches <- b:
-		default:
-			missed++
-		}
-	}
-	return missed
 }

@@ -117,7 +117,7 @@ type Writer struct {
 	log         *slog.Logger
 	metrics     instruments
 	mutant      mutant
-	incarnation int64
+	incarnation int64 // set with id
 	dir         *wal.Dir
 	id          millstream.WALID
 	namespace   uuid.UUID // of the segment ids: the WAL's id
@@ -138,6 +138,7 @@ type Writer struct {
 	system   string         // the database history that was last confirmed
 	doubt    string         // a history seen since, "" if none: publishing waits until it is confirmed
 	verify   bool           // a heartbeat saw a lower position: ask
+	recent   recent
 	holds    map[*hold]uint64
 	epoch    uint64 // counts publishes
 
@@ -162,10 +163,10 @@ func NewWriter(cfg WriterConfig) *Writer {
 	cfg = cfg.withDefaults()
 	w := &Writer{
 		cfg: cfg, log: cfg.Log.With("component", "intake"), metrics: newInstruments(cfg.Registerer),
-		streams: newStreams(cfg.Catalog, cfg.MaxFields, cfg.Now), ids: newDedupe(), room: newRoom(cfg.BufferSize, cfg.BufferTotal),
+		streams: newStreams(cfg.Catalog, cfg.MaxFields, cfg.Now), ids: newDedupe(), room: newRoom(cfg.BufferSize, cfg.BufferTotal), tails: newTails(),
 		holds: map[*hold]uint64{}, grace: bufferGrace, logGrace: walGrace, kick: make(chan struct{}, 1), seals: make(chan *sealJob, 1024),
 	}
-	w.tails.subs = map[millstream.StreamID]map[*tail]struct{}{}
+	w.recent = recent{limit: cfg.BufferTotal / recentShare, streams: map[millstream.StreamID]*recentBatches{}}
 	w.cfg.WAL.Log, w.cfg.WAL.Registerer, w.cfg.WAL.Now = cfg.Log, cfg.Registerer, cfg.Now
 	return w
 }
@@ -215,7 +216,7 @@ func stopped(ctx context.Context, err error) error {
 }
 
 func (w *Writer) open() error {
-	w.incarnation = w.cfg.Incarnation()
+	incarnation := w.cfg.Incarnation()
 	dir, err := wal.OpenDir(w.cfg.WAL.Dir)
 	if err != nil {
 		return err
@@ -223,7 +224,7 @@ func (w *Writer) open() error {
 	w.dir = dir
 	w.cfg.WAL.ID = dir.ID
 	w.mu.Lock()
-	w.id = dir.ID
+	w.id, w.incarnation = dir.ID, incarnation
 	w.mu.Unlock()
 	w.namespace, err = uuid.Parse(string(dir.ID))
 	if err == nil {
@@ -240,6 +241,7 @@ func (w *Writer) open() error {
 
 func (w *Writer) close() error {
 	err := w.wal.Close()
+	w.tails.end()
 	w.mu.Lock()
 	ranges := append(w.ranges, w.trash...)
 	w.ranges, w.trash = nil, nil

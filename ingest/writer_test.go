@@ -340,23 +340,27 @@ func TestSubscribe(t *testing.T) {
 	s.start()
 	id := s.stream("app")
 	ctx, cancel := context.WithCancel(context.Background())
-	got, ended := make(chan *millstream.Batch, 1000), make(chan struct{})
-	go func() {
-		defer close(ended)
-		s.w.Subscribe(ctx, id, func(b *millstream.Batch) { got <- b })
-	}()
-	waitFor(t, "the subscription", func() bool {
-		s.w.tails.mu.RLock()
-		defer s.w.tails.mu.RUnlock()
-		return len(s.w.tails.subs) == 1
-	})
-	s.append(rows("app", 0, 7), rows("other", 0, 1))
-	if b := <-got; b.Rows() != 7 || b.Stream != id {
-		t.Errorf("%+v", b)
+	got, ended := make(chan Tailed, 1000), make(chan error)
+	subscribe := func() {
+		ended <- s.w.Subscribe(ctx, id, func(e Tailed) error {
+			got <- e
+			return nil
+		})
+	}
+	s.append(rows("app", 0, 3))
+	go subscribe()
+	if e := <-got; e.Batch != nil || e.Told != 3 || e.Incarnation != s.incarnation {
+		t.Errorf("a subscription begins with %+v", e)
+	}
+	s.append(rows("app", 3, 7), rows("other", 0, 1))
+	if e := <-got; e.Batch.Rows() != 7 || e.Batch.Stream != id || e.Told != 10 || e.Incarnation != s.incarnation {
+		t.Errorf("%+v", e)
 	}
 	cancel()
-	<-ended
-	slow := &tail{batches: make(chan *millstream.Batch, tailBacklog)}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	slow := &tail{events: make(chan Tailed, tailBacklog)}
 	s.w.tails.add(id, slow)
 	missed := 0
 	for range tailBacklog + 5 {
@@ -366,6 +370,19 @@ func TestSubscribe(t *testing.T) {
 		t.Errorf("a slow subscriber missed %d of 5", missed)
 	}
 	s.w.tails.remove(id, slow)
+	ctx = context.Background()
+	go subscribe()
+	<-got
+	s.append(rows("app", 10, 1))
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if e := <-got; e.Batch.Rows() != 1 {
+		t.Errorf("%+v", e)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("a subscription ends with its writer, by %v", err)
+	}
 }
 
 func TestReplayIsBounded(t *testing.T) {

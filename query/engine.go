@@ -28,7 +28,7 @@ type catalog interface {
 type unflushed interface {
 	Hold() (release func())
 	Unflushed(ctx context.Context, wal millstream.WALID, stream millstream.StreamID, above millstream.LSN) (ingest.Unflushed, error)
-	Subscribe(ctx context.Context, stream millstream.StreamID, f func(*millstream.Batch))
+	Subscribe(ctx context.Context, stream millstream.StreamID, emit func(ingest.Tailed) error) error
 }
 
 // Limits bound queries; zero values mean no limit unless said otherwise.

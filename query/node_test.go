@@ -287,15 +287,23 @@ func (n *node) Unflushed(_ context.Context, wal millstream.WALID, id millstream.
 }
 
 // Subscribe is the writer's.
-func (n *node) Subscribe(ctx context.Context, _ millstream.StreamID, f func(*millstream.Batch)) {
+func (n *node) Subscribe(ctx context.Context, _ millstream.StreamID, emit func(ingest.Tailed) error) error {
+	told := int64(0)
+	if err := emit(ingest.Tailed{}); err != nil {
+		return err
+	}
 	n.mu.Lock()
-	n.subs = append(n.subs, f)
+	n.subs = append(n.subs, func(b *millstream.Batch) {
+		told += int64(b.Rows())
+		_ = emit(ingest.Tailed{Batch: b, Told: told})
+	})
 	n.mu.Unlock()
 	n.subbed <- struct{}{}
 	<-ctx.Done()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.subs = nil
+	return nil
 }
 
 // lines makes a batch of records of the form `k=v k=v`; the n-th record's time is n seconds after the given one. A value is an integer, a double, a bool or

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/ingest"
 	"github.com/millstream/millstream/query/scan"
 	"github.com/millstream/millstream/query/sql"
 	"github.com/millstream/millstream/segment"
@@ -43,7 +44,12 @@ func (e *Engine) Tail(ctx context.Context, sel Selection, opened func(), emit fu
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		e.cfg.Unflushed.Subscribe(ctx, st.ID, func(b *millstream.Batch) { t.take(ctx, b) })
+		_ = e.cfg.Unflushed.Subscribe(ctx, st.ID, func(told ingest.Tailed) error {
+			if told.Batch != nil {
+				t.take(ctx, told.Batch)
+			}
+			return nil
+		})
 	}()
 	err = t.send(ctx, emit)
 	cancel()

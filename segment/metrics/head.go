@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"maps"
 	"strings"
 	"sync"
 
@@ -80,10 +81,44 @@ func (h *Head) Size() int64 {
 }
 
 // Series is the number of series.
-func (h *Head) Series() int {
+func (h *Head) Series() (n int) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
-	return len(h.series)
+	for _, f := range h.families {
+		n += len(f.series)
+	}
+	return n
+}
+
+// Snapshot is the head as it is now, at the cost of a copy of its list of series. It is for reading alone: nothing may be appended to it.
+func (h *Head) Snapshot() *Head {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	out := &Head{families: make(map[string]*family, len(h.families)), metadata: maps.Clone(h.metadata), samples: h.samples, size: h.size, min: h.min, max: h.max}
+	for name, f := range h.families {
+		to := &family{name: name, series: make([]*headSeries, len(f.series))}
+		copies := make([]headSeries, len(f.series))
+		for i, s := range f.series {
+			copies[i] = *s
+			copies[i].family = to
+			if s.extra != nil {
+				x := *s.extra
+				copies[i].extra = &x
+			}
+			to.series[i] = &copies[i]
+		}
+		out.families[name] = to
+	}
+	return out
+}
+
+// LastKeys are the keys of the series of the batch that was appended last, in the batch's order, as the head holds them. It is for the goroutine that appends.
+func (h *Head) LastKeys() []string {
+	keys := make([]string, len(h.refs))
+	for i, s := range h.refs {
+		keys[i] = s.key
+	}
+	return keys
 }
 
 // Span is the time of the first and the last sample in ms, both included.
