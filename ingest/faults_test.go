@@ -157,7 +157,11 @@ func TestFencedWriterStays(t *testing.T) {
 				t.Errorf("a fenced writer takes writes: %v", err)
 			}
 			id := s.stream("app")
-			waitFor(t, "the rows are dropped", func() bool { return s.w.pending(id).Rows == 0 })
+			waitFor(t, "the rows are dropped", func() bool {
+				s.w.mu.RLock()
+				defer s.w.mu.RUnlock()
+				return len(s.w.ranges) == 1 && len(s.w.ranges[0].streams) == 0
+			})
 			if _, err := s.w.Unflushed(context.Background(), s.w.WAL(), id, 0); !errors.Is(err, ErrNotReady) {
 				t.Errorf("rows of a fenced writer: %v", err)
 			}

@@ -130,7 +130,8 @@ func (w *Writer) reap() {
 	deadline := w.cfg.Now().Add(-w.grace)
 	var dead []*bufferRange
 	droppable := func(r *bufferRange) bool {
-		return (r.state == published || w.phase == fenced) && r.epoch <= oldest && r.publishedAt.Before(deadline)
+		done := r.state == published || w.phase == fenced && !r.publishedAt.IsZero() // drop has taken it out
+		return done && r.epoch <= oldest && r.publishedAt.Before(deadline)
 	}
 	for len(w.ranges) > 0 && droppable(w.ranges[0]) {
 		dead, w.ranges = append(dead, w.ranges[0]), w.ranges[1:]
