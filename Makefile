@@ -13,6 +13,7 @@ VERSITYGW := $(CACHE)/bin/versitygw
 VERSITYGW_VERSION := v1.8.0
 OTELCOL := $(CACHE)/bin/otelcol
 PROMETHEUS := $(CACHE)/bin/prometheus
+PROTO_TOOL := go tool -modfile=$(CURDIR)/tools/protoc/go.mod -n
 
 .PHONY: help
 help: ## list the targets
@@ -54,14 +55,17 @@ lint: check ## check and golangci-lint (built from its module the first time: mi
 	go tool -modfile=tools/golangci/go.mod golangci-lint run ./...
 
 .PHONY: generate
-generate: ## regenerate sqlc, templ and the configuration reference
+generate: ## regenerate sqlc, templ, the protocol between nodes and the configuration reference
 	go tool -modfile=tools/sqlc/go.mod sqlc generate
 	go tool -modfile=tools/templ/go.mod templ generate ./ui
+	scripts/deps.sh protoc
+	cd rpc && protoc --plugin="$$($(PROTO_TOOL) protoc-gen-go)" --plugin="$$($(PROTO_TOOL) protoc-gen-go-grpc)" \
+		--go_out=rpcpb --go_opt=paths=source_relative --go-grpc_out=rpcpb --go-grpc_opt=paths=source_relative rpc.proto
 	go test -count=1 ./internal/config -update
 
 .PHONY: verify
 verify: generate ## generated files are what generate makes
-	git diff --exit-code -- store/db ui docs/reference.md
+	git diff --exit-code -- store/db ui rpc/rpcpb docs/reference.md
 
 .PHONY: bench
 bench: build ## the figures of BENCHMARKS.md: package benchmarks, then the product under load

@@ -6,7 +6,11 @@ command -v g++ >/dev/null || missing+=(g++)
 command -v pg_ctl >/dev/null || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || missing+=(postgresql)
 for package in "$@"; do
   command -v "$package" >/dev/null && continue
-  if [ "$package" = node ]; then missing+=(nodejs npm); else missing+=("$package"); fi
+  case "$package" in
+    node) missing+=(nodejs npm) ;;
+    protoc) missing+=(protobuf-compiler) ;;
+    *) missing+=("$package") ;;
+  esac
 done
 command -v go >/dev/null || { echo "Go 1.26 or newer is needed: see https://go.dev/doc/install" >&2; exit 1; }
 [ ${#missing[@]} -eq 0 ] && exit 0

@@ -22,7 +22,7 @@ const (
 	headerSize   = 64
 	frameSize    = 52
 	fileVersion  = 1
-	maxPayload   = 256 << 20
+	MaxPayload   = 256 << 20
 	fileMagic    = "MSTRMWAL"
 	frameMagic   = "\xf5MW\x01" // the last byte is the frame's version
 	suffix       = ".wal"
@@ -92,8 +92,8 @@ func (e *Entry) check() error {
 	if len(e.Org) > 255 || len(e.Stream) > 255 {
 		return millstream.Errorf(millstream.Invalid, "an organization or stream id is longer than 255 bytes")
 	}
-	if len(e.Payload) > maxPayload {
-		return millstream.Errorf(millstream.TooLarge, "a batch of %d bytes: at most %d; send smaller requests", len(e.Payload), maxPayload)
+	if len(e.Payload) > MaxPayload {
+		return millstream.Errorf(millstream.TooLarge, "a batch of %d bytes: at most %d; send smaller requests", len(e.Payload), MaxPayload)
 	}
 	return nil
 }
@@ -138,7 +138,7 @@ func peekHead(b []byte) (frameHead, bool) {
 		org:     int(b[49]),
 		ids:     int(b[49]) + int(b[50]),
 	}
-	return h, h.payload <= maxPayload
+	return h, h.payload <= MaxPayload
 }
 
 // headValid checks the header's checksum; b holds the fixed part and the ids.

@@ -117,7 +117,7 @@ func TestLargePayloads(t *testing.T) {
 	if len(frames) != 8 || len(frames[2].Payload) != groupSize+3 {
 		t.Fatalf("%d frames", len(frames))
 	}
-	if err := l.Append(context.Background(), []Entry{{Payload: make([]byte, maxPayload+1)}}, nil); millstream.KindOf(err) != millstream.TooLarge {
+	if err := l.Append(context.Background(), []Entry{{Payload: make([]byte, MaxPayload+1)}}, nil); millstream.KindOf(err) != millstream.TooLarge {
 		t.Errorf("an oversized payload: %v", err)
 	}
 }

@@ -1,0 +1,43 @@
+package rpc
+
+import (
+	"context"
+
+	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/rpc/rpcpb"
+)
+
+// intakeServer passes writes to the node's own intake.
+type intakeServer struct {
+	rpcpb.UnimplementedIntakeServer
+	s *Server
+}
+
+// Write implements the service.
+func (i *intakeServer) Write(ctx context.Context, req *rpcpb.WriteRequest) (*rpcpb.WriteReply, error) {
+	if i.s.Intake == nil {
+		return nil, i.s.lacks("intake")
+	}
+	batches := make([]*millstream.Batch, len(req.GetParts()))
+	for n, p := range req.GetParts() {
+		b, err := millstream.DecodeBatch(p.GetBatch()) // shares the part's memory, which nobody else has
+		if err != nil {
+			return nil, err
+		}
+		b.Org, b.Name = millstream.OrgID(p.GetOrg()), p.GetName()
+		batches[n] = b
+	}
+	repeated, err := i.s.Intake.Write(ctx, batches...)
+	if err != nil {
+		return nil, err
+	}
+	return &rpcpb.WriteReply{Repeated: uint32(repeated)}, nil
+}
+
+// Flush implements the service.
+func (i *intakeServer) Flush(ctx context.Context, _ *rpcpb.FlushRequest) (*rpcpb.FlushReply, error) {
+	if i.s.Intake == nil {
+		return nil, i.s.lacks("intake")
+	}
+	return &rpcpb.FlushReply{}, i.s.Intake.Flush(ctx)
+}

@@ -1,0 +1,336 @@
+package rpc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/ingest/wal"
+	"github.com/millstream/millstream/internal/netfault"
+	"github.com/millstream/millstream/rpc/rpcpb"
+)
+
+func TestWriteCarriesBatchesWhole(t *testing.T) {
+	in := &fakeIntake{}
+	c := connect(t, &Server{Intake: in})
+	samples := &millstream.Batch{Org: "o", Signal: millstream.Metrics, Name: millstream.MetricStream, ID: millstream.BatchID{9}, Samples: &millstream.Samples{
+		Series: []string{"a", "b"}, Ref: []uint32{0, 1, 1}, Time: []int64{1, 2, 3}, Value: []float64{1.5, 2, -1}, Metadata: []millstream.Metadata{{Name: "x", Type: "counter"}},
+	}}
+	sent := []*millstream.Batch{logs(700, 1), logs(3, 2), samples}
+	if n, err := c.Write(t.Context(), sent...); n != 0 || err != nil {
+		t.Fatalf("%d, %v", n, err)
+	}
+	got := in.batches()
+	if len(got) != len(sent) {
+		t.Fatalf("%d batches arrived, want %d", len(got), len(sent))
+	}
+	for i, b := range got {
+		if b.Org != sent[i].Org || b.Name != sent[i].Name || b.ID != sent[i].ID || b.Signal != sent[i].Signal || b.Rows() != sent[i].Rows() {
+			t.Errorf("batch %d: %v %v %v %v, %d rows", i, b.Org, b.Name, b.ID, b.Signal, b.Rows())
+		}
+		if !bytes.Equal(b.AppendTo(nil), sent[i].AppendTo(nil)) {
+			t.Errorf("batch %d arrived changed", i)
+		}
+	}
+	if !reflect.DeepEqual(got[2].Samples, samples.Samples) {
+		t.Errorf("samples arrived as %+v", got[2].Samples)
+	}
+}
+
+func TestWriteTellsRepetitions(t *testing.T) {
+	c := connect(t, &Server{Intake: &fakeIntake{write: func(_ context.Context, bs []*millstream.Batch) (int, error) { return len(bs), nil }}})
+	if n, err := c.Write(t.Context(), logs(1, 1), logs(1, 2)); n != 2 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+}
+
+// failure of a Write: what its caller has to know.
+func check(t *testing.T, err error, unknown bool) {
+	t.Helper()
+	if millstream.KindOf(err) != millstream.Unavailable || errors.Is(err, wal.ErrUnknown) != unknown {
+		t.Errorf("%v (kind %d, unknown %v), want Unavailable and unknown %v", err, millstream.KindOf(err), errors.Is(err, wal.ErrUnknown), unknown)
+	}
+}
+
+func TestWhatWasNotSentWasNotTaken(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := l.Addr().String()
+	_ = l.Close()
+	c := clientsWith(t, ClientConfig{}).To(millstream.Member{ID: "peer", Addr: nobody})
+	_, err = c.Write(t.Context(), logs(10, 1))
+	check(t, err, false)
+
+	c, p := connectThrough(t, &Server{Intake: &fakeIntake{}}, ClientConfig{})
+	p.Set(netfault.Refuse)
+	_, err = c.Write(t.Context(), logs(10, 1))
+	check(t, err, false)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = c.Write(ctx, logs(10, 1))
+	check(t, err, false)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("%v does not tell that its context ended", err)
+	}
+
+	p.Set(netfault.Blackhole) // the connection stands and never says a word
+	short, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+	defer cancel()
+	began := time.Now()
+	for errors.Is(err, context.Canceled) { // the first call may still see the refusal
+		_, err = c.Write(short, logs(10, 1))
+	}
+	check(t, err, false)
+	if took := time.Since(began); took > 3500*time.Millisecond {
+		t.Errorf("a peer that takes connections only was tried for %v", took)
+	}
+}
+
+func TestLostRepliesAreUnknown(t *testing.T) {
+	in := &fakeIntake{}
+	c, p := connectThrough(t, &Server{Intake: in, Log: quietLog()}, ClientConfig{})
+	if _, err := c.Write(t.Context(), logs(10, 1)); err != nil {
+		t.Fatal(err)
+	}
+	for name, fail := range map[string]func(){
+		"deadline": func() {
+			p.Set(netfault.Swallow)
+			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+			defer cancel()
+			_, err := c.Write(ctx, logs(10, 2))
+			check(t, err, true)
+		},
+		"cancel": func() {
+			p.Set(netfault.Swallow)
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(100*time.Millisecond, cancel)
+			_, err := c.Write(ctx, logs(10, 3))
+			check(t, err, true)
+		},
+		"reset": func() {
+			p.Set(netfault.Swallow)
+			time.AfterFunc(100*time.Millisecond, p.Reset)
+			_, err := c.Write(t.Context(), logs(10, 4))
+			check(t, err, true)
+		},
+	} {
+		before := len(in.batches())
+		fail()
+		if len(in.batches()) != before+1 {
+			t.Errorf("%s: the peer took %d batches, want one", name, len(in.batches())-before)
+		}
+		p.Set(netfault.Pass)
+		eventually(t, "the peer is reached again", func() bool { _, err := c.Status(t.Context()); return err == nil })
+	}
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 10 s: %s", what)
+		}
+	}
+}
+
+// TestASilentPeerIsNoticed: calls that wait for a peer that fell silent end by themselves, and the next ones fail at once without having been sent.
+func TestASilentPeerIsNoticed(t *testing.T) {
+	t.Parallel()
+	reg := prometheus.NewRegistry()
+	in := &fakeIntake{}
+	c, p := connectThrough(t, &Server{Intake: in}, ClientConfig{Registerer: reg})
+	if _, err := c.Write(t.Context(), logs(10, 1)); err != nil {
+		t.Fatal(err)
+	}
+	p.Set(netfault.Blackhole)
+	began := time.Now()
+	_, err := c.Write(t.Context(), logs(10, 2))
+	check(t, err, true)
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("noticed after %v", took)
+	}
+	_, err = c.Write(t.Context(), logs(10, 3))
+	check(t, err, false)
+	if took := time.Since(began); took > 8*time.Second {
+		t.Errorf("the second write was refused after %v", took)
+	}
+	if n := counted(t, reg, "millstream_rpc_client_broken_connections_total", ""); n < 1 {
+		t.Errorf("%v broken connections counted", n)
+	}
+	p.Set(netfault.Pass)
+	back := time.Now()
+	eventually(t, "writes pass again", func() bool { _, err := c.Write(t.Context(), logs(10, 4)); return err == nil })
+	if took := time.Since(back); took > 5*time.Second {
+		t.Errorf("reached again after %v", took)
+	}
+}
+
+// TestASlowPeerIsNotTakenForASilentOne: an answer may take much longer than a sign of life.
+func TestASlowPeerIsNotTakenForASilentOne(t *testing.T) {
+	t.Parallel()
+	wait := 5 * time.Second
+	if testing.Short() {
+		wait = time.Second
+	}
+	c := connect(t, &Server{Intake: &fakeIntake{write: func(context.Context, []*millstream.Batch) (int, error) { time.Sleep(wait); return 0, nil }}})
+	if _, err := c.Write(t.Context(), logs(1, 1)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLargeWritesGoInSeveralCalls(t *testing.T) {
+	const most = 10 << 10
+	small, large := make([]byte, 1<<10), make([]byte, most/2)
+	part := func(b []byte) *rpcpb.Part { return &rpcpb.Part{Org: "o", Name: "s", Batch: b} }
+	for name, c := range map[string]struct {
+		parts []*rpcpb.Part
+		want  int
+	}{
+		"one":               {[]*rpcpb.Part{part(small)}, 1},
+		"what fits":         {[]*rpcpb.Part{part(small), part(large), part(small)}, 3},
+		"what does not":     {[]*rpcpb.Part{part(large), part(large), part(small)}, 1},
+		"the last does not": {[]*rpcpb.Part{part(large), part(small), part(large)}, 2},
+	} {
+		if n := fitting(c.parts, most); n != c.want {
+			t.Errorf("%s: %d, want %d", name, n, c.want)
+		}
+	}
+	largest := []*rpcpb.Part{{Org: strings.Repeat("o", 36), Name: strings.Repeat("s", 128), Batch: make([]byte, wal.MaxPayload)}}
+	if n := proto.Size(&rpcpb.WriteRequest{Parts: largest}); n > maxMessage {
+		t.Errorf("the largest batch makes a message of %d bytes, %d are allowed", n, maxMessage)
+	}
+}
+
+// TestHalfAWriteIsUnknown: a Write of two calls of which the second fails is neither taken nor not taken.
+func TestHalfAWriteIsUnknown(t *testing.T) {
+	calls := 0
+	c := connect(t, &Server{Log: quietLog(), Intake: &fakeIntake{write: func(context.Context, []*millstream.Batch) (int, error) {
+		if calls++; calls == 1 {
+			return 0, nil
+		}
+		return 0, millstream.Errorf(millstream.Unavailable, "no room")
+	}}})
+	size := len(logs(100, 1).AppendTo(nil))
+	c.limits = limits{batch: size, message: size * 3 / 2}
+	_, err := c.Write(t.Context(), logs(100, 1), logs(100, 2))
+	check(t, err, true)
+	_, err = c.Write(t.Context(), logs(100, 3), logs(100, 4))
+	check(t, err, false) // here the first call fails
+	if calls != 3 {
+		t.Errorf("%d calls", calls)
+	}
+	if _, err = c.Write(t.Context(), logs(1, 5), logs(101, 6)); millstream.KindOf(err) != millstream.TooLarge || calls != 3 {
+		t.Errorf("%v after %d calls, want TooLarge without one", err, calls)
+	}
+}
+
+// TestWritesAtOnce runs many writers over one connection.
+func TestWritesAtOnce(t *testing.T) {
+	in := &fakeIntake{}
+	c := connect(t, &Server{Intake: in})
+	var wg sync.WaitGroup
+	for w := range 16 {
+		wg.Go(func() {
+			for range 20 {
+				if _, err := c.Write(t.Context(), logs(50, byte(w))); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for _, b := range in.batches() {
+		if !bytes.Equal(b.AppendTo(nil), logs(50, b.ID[0]).AppendTo(nil)) {
+			t.Fatal("a batch arrived changed")
+		}
+	}
+	if n := len(in.batches()); n != 320 {
+		t.Errorf("%d batches arrived", n)
+	}
+}
+
+func TestDamagedBatchesAreRefused(t *testing.T) {
+	in := &fakeIntake{}
+	addr := serveOn(t, &Server{Trusted: true, Intake: in, Log: quietLog()})
+	c := clientsWith(t, ClientConfig{}).To(millstream.Member{ID: "peer", Addr: addr})
+	whole := logs(20, 1).AppendTo(nil)
+	for cut := 0; cut < len(whole); cut += 97 {
+		_, err := c.write(t.Context(), []*rpcpb.Part{{Org: "o", Name: "s", Batch: whole[:cut]}})
+		if millstream.KindOf(err) != millstream.Invalid {
+			t.Fatalf("%d of %d bytes: %v", cut, len(whole), err)
+		}
+	}
+	if len(in.batches()) != 0 {
+		t.Error("a damaged batch was taken")
+	}
+}
+
+// TestPoolKeepsOneConnectionAPeer also shows that idle ones go and come back.
+func TestPoolKeepsOneConnectionAPeer(t *testing.T) {
+	in := &fakeIntake{}
+	addr := serveOn(t, &Server{Trusted: true, Intake: in})
+	cs := clientsWith(t, ClientConfig{})
+	m := millstream.Member{ID: "peer", Addr: addr}
+	for range 3 {
+		if _, err := cs.To(m).Write(t.Context(), logs(1, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(cs.list()); n != 1 {
+		t.Fatalf("%d clients", n)
+	}
+	tr := cs.Traffic()
+	if len(tr) != 1 || tr[0].Node != "peer" || tr[0].Writes != 3 || tr[0].Sent == 0 || tr[0].Received == 0 {
+		t.Errorf("traffic %+v", tr)
+	}
+	old := cs.To(m)
+	cs.sweep(time.Now().Add(idleFor / 2))
+	if len(cs.list()) != 1 {
+		t.Error("a client in use was closed")
+	}
+	cs.sweep(time.Now().Add(2 * idleFor))
+	if len(cs.list()) != 0 {
+		t.Error("an idle client stayed")
+	}
+	if _, err := old.Write(t.Context(), logs(1, 1)); millstream.KindOf(err) != millstream.Unavailable || errors.Is(err, wal.ErrUnknown) {
+		t.Errorf("through a closed client: %v", err)
+	}
+	if _, err := cs.To(m).Write(t.Context(), logs(1, 1)); err != nil {
+		t.Errorf("after the sweep: %v", err)
+	}
+}
+
+func TestFlushAndStatus(t *testing.T) {
+	started := time.Unix(1_700_000_000, 5)
+	st := Status{Incarnation: 7, Started: started, Draining: true, CPU: 1.5, Memory: 1 << 30, Buffered: 5, Queries: 3, Traffic: []Traffic{{Node: "b", Addr: "x:1", Writes: 1, Queries: 2, Sent: 3, Received: 4}}}
+	drained := false
+	c := connect(t, &Server{Version: "v9", Intake: &fakeIntake{}, Status: func() Status { return st }, Drain: func(context.Context) error { drained = true; return nil }})
+	if err := c.Flush(t.Context()); err != nil {
+		t.Error(err)
+	}
+	got, err := c.Status(t.Context())
+	st.Node, st.Version, st.Protocol = "peer", "v9", Protocol
+	if err != nil || !got.Started.Equal(started) {
+		t.Errorf("%v, %v", got, err)
+	}
+	if got.Started = started; !reflect.DeepEqual(got, st) {
+		t.Errorf("status %+v, want %+v", got, st)
+	}
+	if err := c.Drain(t.Context()); err != nil || !drained {
+		t.Errorf("drained %v, %v", drained, err)
+	}
+}
