@@ -104,6 +104,7 @@ type Segment struct {
 	Rows          int64
 	Level         int
 	SchemaVersion int64
+	Written       int64 // ns in the database's clock: when its newest rows were published; later ones win where samples meet
 	Data          Extent
 	Index         Extent
 	WAL           WALID // empty after a merge

@@ -12,55 +12,63 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/blob"
 	"github.com/millstream/millstream/store"
 )
 
 const (
 	uploads       = 4 // at once
-	uploadTries   = 4 // before a flush gives up for now
 	markerPrefix  = "wals/"
 	catalogMargin = 15 * time.Second // bounds one catalog call of a flush
 )
+
+// uploadFresh is how long an uploaded object is relied on before it is published. Objects that nothing names are deleted after a day (see compactor.Reconcile), so
+// what waited longer for its publish is uploaded once more.
+const uploadFresh = 12 * time.Hour
 
 // upload puts the objects that are not stored yet.
 func (w *Writer) upload(ctx context.Context, objects []*object) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(uploads)
 	for _, o := range objects {
-		if o.key == "" {
+		if o.key == "" || w.cfg.Now().Sub(o.uploaded) > uploadFresh {
 			g.Go(func() error { return w.put(ctx, o) })
 		}
 	}
 	return g.Wait()
 }
 
-// put stores one object. Keys carry the incarnation and an attempt number, so none is ever written by two processes or with two contents. If the answer got
-// lost the store is asked; what cannot be confirmed gets a new attempt and thus a new key.
+// put stores one object. Keys carry the incarnation and an attempt number, so none is ever written by two processes or with two contents.
 func (w *Writer) put(ctx context.Context, o *object) error {
-	var err error
-	for try := range uploadTries {
-		if try > 0 {
-			if werr := sleep(ctx, 10*time.Millisecond<<try); werr != nil {
-				return werr
-			}
-		}
-		key := fmt.Sprintf("%s-%d-%d%s", o.name, w.incarnation, w.attempt.Add(1), o.ext)
-		err = w.cfg.Bucket.Put(ctx, key, io.NewSectionReader(o.file, 0, o.size), o.size)
-		if err == nil || w.mutant.uploadErrorIsSuccess || w.stored(ctx, key, o.size) {
-			o.key = key
-			w.metrics.uploads.Inc()
-			return nil
-		}
-		w.metrics.uploadFailures.Inc()
+	if w.mutant.uploadErrorIsSuccess {
+		return w.putOnce(ctx, o)
 	}
-	return fmt.Errorf("upload %s%s: %w", o.name, o.ext, err)
+	tries := 0
+	key, err := blob.Upload(ctx, w.cfg.Bucket, io.NewSectionReader(o.file, 0, o.size), o.size, func() string {
+		if tries++; tries > 1 {
+			w.metrics.uploadFailures.Inc()
+		}
+		return w.nextKey(o)
+	})
+	if err != nil {
+		w.metrics.uploadFailures.Inc()
+		return err
+	}
+	w.metrics.uploads.Inc()
+	o.key, o.uploaded = key, w.cfg.Now()
+	return nil
 }
 
-// stored asks whether a put whose answer was an error has reached the store all the same. Put is all or nothing and the key is this process's alone, so the
-// size tells.
-func (w *Writer) stored(ctx context.Context, key string, size int64) bool {
-	info, err := w.cfg.Bucket.Stat(ctx, key)
-	return err == nil && info.Size == size
+func (w *Writer) nextKey(o *object) string {
+	return fmt.Sprintf("%s-%d-%d%s", o.name, w.incarnation, w.attempt.Add(1), o.ext)
+}
+
+// putOnce is a mutant: it takes any answer for success.
+func (w *Writer) putOnce(ctx context.Context, o *object) error {
+	key := w.nextKey(o)
+	_ = w.cfg.Bucket.Put(ctx, key, io.NewSectionReader(o.file, 0, o.size), o.size)
+	o.key, o.uploaded = key, w.cfg.Now()
+	return nil
 }
 
 // register brings the catalog's schemas up to what the rows have, and notices streams that are gone: their rows are dropped.

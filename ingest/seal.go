@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/segment"
@@ -37,6 +38,7 @@ type object struct {
 	file      *os.File
 	size      int64
 	key       string // set once it is uploaded
+	uploaded  time.Time
 }
 
 func (p place) reader() *io.SectionReader { return io.NewSectionReader(p.object.file, p.off, p.n) }

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -72,28 +73,9 @@ func (e *Engine) metricSources(ctx context.Context, q *task, st *stream) (srcs [
 	return append(srcs, st.heads...), release, nil
 }
 
-// writeOrder sorts segments as they were written: merged ones first, which are older than what is not merged yet, then each WAL's by position.
+// writeOrder sorts segments as they were written. What one flush of a WAL published has one time; no order is known between flushes of different WALs.
 func writeOrder(a, b millstream.Segment) int {
-	switch {
-	case a.Level != b.Level:
-		return b.Level - a.Level
-	case a.WAL != b.WAL:
-		if a.MinTime != b.MinTime {
-			return sign(a.MinTime - b.MinTime)
-		}
-		return sign(int64(len(a.WAL)) - int64(len(b.WAL)))
-	}
-	return sign(int64(a.To) - int64(b.To))
-}
-
-func sign(d int64) int {
-	switch {
-	case d < 0:
-		return -1
-	case d > 0:
-		return 1
-	}
-	return 0
+	return cmp.Or(cmp.Compare(a.Written, b.Written), cmp.Compare(a.WAL, b.WAL), cmp.Compare(a.To, b.To), cmp.Compare(a.ID, b.ID))
 }
 
 // labelValues lists the values of a label over all time that equal value.

@@ -87,7 +87,7 @@ func (s *Snapshot) add(r *db.SnapshotRow, org millstream.OrgID, known map[millst
 	s.Segments = append(s.Segments, segmentOf(db.Segment{
 		ID: r.ID, OrgID: string(org), StreamID: r.StreamID, Signal: r.Signal, MinTime: r.MinTime, MaxTime: r.MaxTime, RowCount: r.RowCount, Level: r.Level, SchemaVersion: r.SchemaVersion,
 		DataKey: r.DataKey, DataOffset: r.DataOffset, DataLength: r.DataLength, DataSum: r.DataSum,
-		IndexKey: r.IndexKey, IndexOffset: r.IndexOffset, IndexLength: r.IndexLength, IndexSum: r.IndexSum, WalID: r.WalID, WalFrom: r.WalFrom, WalTo: r.WalTo,
+		IndexKey: r.IndexKey, IndexOffset: r.IndexOffset, IndexLength: r.IndexLength, IndexSum: r.IndexSum, WalID: r.WalID, WalFrom: r.WalFrom, WalTo: r.WalTo, CreatedAt: deref(r.CreatedAt),
 	}))
 	return nil
 }

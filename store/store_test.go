@@ -89,7 +89,14 @@ func (w *world) publish(f millstream.Flush, want store.Outcome) millstream.LSN {
 
 func (w *world) live(st store.Stream) []millstream.Segment {
 	w.t.Helper()
-	return must(w.StreamSegments(ctx, st.ID))(w.t)
+	all := must(w.StreamSegments(ctx, st.ID))(w.t)
+	for i := range all {
+		if age := time.Since(time.Unix(0, all[i].Written)); age < -time.Minute || age > time.Hour {
+			w.t.Fatalf("segment %s was written %s ago", all[i].ID, age)
+		}
+		all[i].Written = 0
+	}
+	return all
 }
 
 func (w *world) entry(action string) auth.Entry {

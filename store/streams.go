@@ -309,7 +309,7 @@ func streamOf(r db.Stream) (Stream, error) {
 func segmentOf(r db.Segment) millstream.Segment {
 	g := millstream.Segment{
 		ID: millstream.SegmentID(r.ID), Org: millstream.OrgID(r.OrgID), Stream: millstream.StreamID(r.StreamID), Signal: millstream.Signal(r.Signal),
-		MinTime: r.MinTime, MaxTime: r.MaxTime, Rows: r.RowCount, Level: int(r.Level), SchemaVersion: r.SchemaVersion,
+		MinTime: r.MinTime, MaxTime: r.MaxTime, Rows: r.RowCount, Level: int(r.Level), SchemaVersion: r.SchemaVersion, Written: r.CreatedAt.UnixNano(),
 		Data:  millstream.Extent{Key: r.DataKey, Offset: r.DataOffset, Length: r.DataLength, Checksum: r.DataSum},
 		Index: millstream.Extent{Key: r.IndexKey, Offset: r.IndexOffset, Length: r.IndexLength, Checksum: r.IndexSum},
 		From:  millstream.LSN(r.WalFrom), To: millstream.LSN(r.WalTo),

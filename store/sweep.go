@@ -20,6 +20,7 @@ func (s *Store) Sweep(ctx context.Context) (deleted int64, err error) {
 		func() (int64, error) { return s.q.DeleteSilentNodes(ctx, NodeSilence.Seconds()) },
 		func() (int64, error) { return s.q.DeleteOldPins(ctx, pinAge.Seconds()) },
 		func() (int64, error) { return s.q.DeleteOldRanges(ctx, rangeAge.Seconds()) },
+		func() (int64, error) { return s.q.DeleteSilentPins(ctx, pinSilence.Seconds()) },
 		func() (int64, error) { return s.q.DeleteOldSessions(ctx) },
 		func() (int64, error) { return s.q.DeleteOldInvites(ctx) },
 		func() (int64, error) { return s.q.DeleteOldKeys(ctx) },

@@ -74,6 +74,11 @@ type FormerRefreshToken struct {
 	RotatedAt time.Time
 }
 
+type Garbage struct {
+	Key     string
+	FoundAt time.Time
+}
+
 type Invite struct {
 	Hash      []byte
 	UserID    string
@@ -182,6 +187,12 @@ type Session struct {
 type Setup struct {
 	ID   int32
 	Code []byte
+}
+
+type SnapshotPin struct {
+	ID          string
+	SnapshotAt  time.Time
+	HeartbeatAt time.Time
 }
 
 type Stream struct {

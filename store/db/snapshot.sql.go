@@ -7,6 +7,7 @@ package db
 
 import (
 	"context"
+	"time"
 )
 
 const snapshot = `-- name: Snapshot :many
@@ -23,19 +24,19 @@ SELECT 0::smallint AS kind, json_build_object('at', now())::text AS doc,
     0::bigint AS min_time, 0::bigint AS max_time, 0::bigint AS row_count, 0::smallint AS level, 0::bigint AS schema_version,
     ''::text AS data_key, 0::bigint AS data_offset, 0::bigint AS data_length, ''::text AS data_sum,
     ''::text AS index_key, 0::bigint AS index_offset, 0::bigint AS index_length, ''::text AS index_sum,
-    NULL::uuid AS wal_id, 0::bigint AS wal_from, 0::bigint AS wal_to
+    NULL::uuid AS wal_id, 0::bigint AS wal_from, 0::bigint AS wal_to, NULL::timestamptz AS created_at
 UNION ALL
 SELECT 1, json_build_object('id', st.id, 'signal', st.signal, 'name', st.name, 'version', st.schema_version, 'fields', CASE WHEN k.id IS NULL THEN st.fields END,
         'retention_days', st.retention_days, 'write_mode', st.write_mode, 'indexed_fields', st.indexed_fields, 'max_fields', st.max_fields, 'created_at', st.created_at)::text,
-    st.id, st.id, 0, 0, 0, 0, 0, 0, '', 0, 0, '', '', 0, 0, '', NULL, 0, 0
+    st.id, st.id, 0, 0, 0, 0, 0, 0, '', 0, 0, '', '', 0, 0, '', NULL, 0, 0, NULL
 FROM st LEFT JOIN known k ON k.id = st.id AND k.version = st.schema_version
 UNION ALL
 SELECT 2, json_build_object('id', w.id, 'node', w.node_id, 'addr', w.addr, 'incarnation', w.incarnation, 'position', w.position, 'clean', w.clean, 'published_at', w.published_at)::text,
-    w.id, w.id, 0, 0, 0, 0, 0, 0, '', 0, 0, '', '', 0, 0, '', NULL, 0, 0
+    w.id, w.id, 0, 0, 0, 0, 0, 0, '', 0, 0, '', '', 0, 0, '', NULL, 0, 0, NULL
 FROM wals w WHERE w.state <> 'discarded'
 UNION ALL
 SELECT 3, '', g.id, g.stream_id, g.signal, g.min_time, g.max_time, g.row_count, g.level, g.schema_version,
-    g.data_key, g.data_offset, g.data_length, g.data_sum, g.index_key, g.index_offset, g.index_length, g.index_sum, g.wal_id, g.wal_from, g.wal_to
+    g.data_key, g.data_offset, g.data_length, g.data_sum, g.index_key, g.index_offset, g.index_length, g.index_sum, g.wal_id, g.wal_from, g.wal_to, g.created_at
 FROM segments g
 WHERE g.stream_id = ANY (ARRAY(SELECT st.id FROM st)) AND g.state = 'live' AND g.max_time >= $6::bigint AND g.min_time < $7::bigint
 `
@@ -72,6 +73,7 @@ type SnapshotRow struct {
 	WalID         *string
 	WalFrom       int64
 	WalTo         int64
+	CreatedAt     *time.Time
 }
 
 // One statement, hence one snapshot: the streams asked for, their live segments that overlap [start_time, end_time), and every WAL that counts. A row is one of the
@@ -116,6 +118,7 @@ func (q *Queries) Snapshot(ctx context.Context, arg SnapshotParams) ([]SnapshotR
 			&i.WalID,
 			&i.WalFrom,
 			&i.WalTo,
+			&i.CreatedAt,
 		); err != nil {
 			return nil, err
 		}

@@ -1,0 +1,279 @@
+package compactor
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/blob"
+	"github.com/millstream/millstream/query/cache"
+	"github.com/millstream/millstream/segment"
+	"github.com/millstream/millstream/segment/metrics"
+	"github.com/millstream/millstream/store"
+)
+
+// Compact expires what is past a stream's retention and makes the merges that are due. Merges of all streams share the node's slots. The first error is returned
+// after all have ended; what failed is due again.
+func (c *Compactor) Compact(ctx context.Context, stream string) error {
+	id := millstream.StreamID(stream)
+	n, err := c.cfg.Catalog.ExpireOld(ctx, id, c.cfg.RetentionDays)
+	if err != nil {
+		return err
+	}
+	if n > 0 {
+		c.metrics.expired.Add(float64(n))
+		c.log.Info("segments are past their retention", "stream", id, "segments", n)
+	}
+	all, err := c.cfg.Catalog.MergeCandidates(ctx, id)
+	if err != nil {
+		return err
+	}
+	groups := Plan(all, c.cfg.Now(), c.cfg.TargetSize)
+	errs := make([]error, len(groups))
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for i := range groups {
+		c.metrics.backlog.WithLabelValues(tiers[groups[i].Level]).Add(float64(groups[i].Bytes()))
+	}
+	for i := range groups {
+		g := &groups[i]
+		select {
+		case c.groups <- struct{}{}:
+		case <-ctx.Done():
+			c.metrics.backlog.WithLabelValues(tiers[g.Level]).Sub(float64(g.Bytes()))
+			errs[i] = ctx.Err()
+			continue
+		}
+		c.metrics.backlog.WithLabelValues(tiers[g.Level]).Sub(float64(g.Bytes()))
+		wg.Go(func() {
+			defer func() { <-c.groups }()
+			errs[i] = c.merge(ctx, g)
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// merge makes one merge and counts how it ended. A lost race is no error: somebody else did the work.
+func (c *Compactor) merge(ctx context.Context, g *Group) error {
+	tier := tiers[g.Level]
+	began := time.Now()
+	out, err := c.mergeGroup(ctx, g)
+	switch {
+	case errors.Is(err, store.ErrLostRace):
+		c.metrics.lost.WithLabelValues(tier).Inc()
+		c.log.Info("a merge lost its race and is discarded", "tier", tier, "stream", g.Inputs[0].Stream, "error", err)
+		return nil
+	case err != nil:
+		c.metrics.failures.WithLabelValues(tier).Inc()
+		return fmt.Errorf("merge %d segments of stream %s: %w", len(g.Inputs), g.Inputs[0].Stream, err)
+	}
+	c.metrics.merges.WithLabelValues(tier).Inc()
+	c.metrics.inputs.WithLabelValues(tier).Add(float64(len(g.Inputs)))
+	c.metrics.bytesIn.WithLabelValues(tier).Add(float64(g.Bytes()))
+	c.metrics.bytesOut.WithLabelValues(tier).Add(float64(out.Data.Length + out.Index.Length))
+	c.metrics.seconds.WithLabelValues(tier).Observe(time.Since(began).Seconds())
+	c.log.Debug("merged", "tier", tier, "stream", out.Stream, "inputs", len(g.Inputs), "rows", out.Rows, "bytes", out.Data.Length+out.Index.Length, "took", time.Since(began))
+	return nil
+}
+
+// mergeGroup reads the inputs, writes one segment, uploads it, tells its owner and publishes it. Only the publish is seen by others.
+func (c *Compactor) mergeGroup(ctx context.Context, g *Group) (millstream.Segment, error) {
+	dir, err := os.MkdirTemp(c.cfg.TempDir, "merge-*")
+	if err != nil {
+		return millstream.Segment{}, millstream.Wrap(millstream.Unavailable, err, "cannot make a temporary directory for a merge")
+	}
+	defer func() {
+		if err := os.RemoveAll(dir); err != nil {
+			c.log.Warn("removing a merge's temporary directory", "error", err)
+		}
+	}()
+	data, index, err := files(dir)
+	if err != nil {
+		return millstream.Segment{}, err
+	}
+	defer data.Close()
+	defer index.Close()
+	out, err := c.write(ctx, g, data, index)
+	if err != nil {
+		return out, err
+	}
+	c.step("written")
+	if err := c.upload(ctx, &out, data, index); err != nil {
+		return out, err
+	}
+	c.step("uploaded")
+	if c.cfg.Warm != nil {
+		c.cfg.Warm(ctx, out)
+	}
+	err = c.publish(ctx, g, out)
+	if errors.Is(err, store.ErrLostRace) || errors.Is(err, store.ErrFenced) {
+		c.discard(ctx, out)
+	}
+	c.step("published")
+	return out, err
+}
+
+func files(dir string) (data, index *os.File, err error) {
+	if data, err = os.Create(dir + "/data"); err != nil {
+		return nil, nil, err
+	}
+	if index, err = os.Create(dir + "/index"); err != nil {
+		return nil, nil, errors.Join(err, data.Close())
+	}
+	return data, index, nil
+}
+
+// write merges the inputs into the two files and reads the result's footers again before anybody relies on it.
+func (c *Compactor) write(ctx context.Context, g *Group, data, index *os.File) (out millstream.Segment, err error) {
+	handles := make([]*cache.Handle, 0, len(g.Inputs))
+	defer func() {
+		for _, h := range handles {
+			h.Release()
+		}
+	}()
+	for i := range g.Inputs {
+		h, err := c.cfg.Segments.Get(ctx, g.Inputs[i].Segment)
+		if err != nil {
+			if millstream.KindOf(err) == millstream.NotFound { // collected after the plan
+				err = millstream.Wrap(millstream.Conflict, store.ErrLostRace, "%s", err)
+			}
+			return out, err
+		}
+		handles = append(handles, h)
+	}
+	first := g.Inputs[0].Segment
+	out = millstream.Segment{ID: millstream.SegmentID(uuid.NewString()), Org: first.Org, Stream: first.Stream, Signal: first.Signal, Level: g.Level}
+	for i := range g.Inputs {
+		out.SchemaVersion = max(out.SchemaVersion, g.Inputs[i].SchemaVersion)
+	}
+	dw, iw := bufio.NewWriterSize(data, 1<<20), bufio.NewWriterSize(index, 256<<10)
+	info, err := mergeSources(ctx, dw, iw, first.Signal, handles)
+	if err = errors.Join(err, dw.Flush(), iw.Flush()); err != nil {
+		return out, err
+	}
+	out.MinTime, out.MaxTime, out.Rows = info.MinTime, info.MaxTime, info.Rows
+	out.Data = millstream.Extent{Length: info.DataSize, Checksum: info.DataSum}
+	out.Index = millstream.Extent{Length: info.IndexSize, Checksum: info.IndexSum}
+	return out, reread(out, data, index)
+}
+
+func mergeSources(ctx context.Context, data, index io.Writer, signal millstream.Signal, handles []*cache.Handle) (segment.Info, error) {
+	stop := func(w io.Writer) io.Writer { return untilDone{ctx, w} }
+	data, index = stop(data), stop(index)
+	if signal == millstream.Metrics {
+		in := make([]metrics.Source, len(handles))
+		for i, h := range handles {
+			src, ok := h.Value().(metrics.Source)
+			if !ok {
+				return segment.Info{}, fmt.Errorf("input %d holds no samples", i)
+			}
+			in[i] = src
+		}
+		return metrics.Merge(data, index, in)
+	}
+	in := make([]*segment.Reader, len(handles))
+	for i, h := range handles {
+		src, ok := h.Value().(*segment.Reader)
+		if !ok {
+			return segment.Info{}, fmt.Errorf("input %d holds no records", i)
+		}
+		in[i] = src
+	}
+	return segment.Merge(data, index, in, segment.Options{})
+}
+
+// untilDone is a writer that fails when its context has ended, so that a merge can be stopped.
+type untilDone struct {
+	ctx context.Context
+	w   io.Writer
+}
+
+func (u untilDone) Write(p []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.w.Write(p)
+}
+
+// reread opens what was written and compares it with what it should be.
+func reread(out millstream.Segment, data, index *os.File) error {
+	rows, first, last := int64(0), int64(0), int64(0)
+	if out.Signal == millstream.Metrics {
+		r, err := metrics.Open(data, out.Data.Length, index, out.Index.Length)
+		if err != nil {
+			return fmt.Errorf("read the merged segment again: %w", err)
+		}
+		rows = r.Samples()
+		first, last = r.Span()
+		first, last = first*int64(time.Millisecond), last*int64(time.Millisecond)
+	} else {
+		r, err := segment.Open(data, out.Data.Length, index, out.Index.Length)
+		if err != nil {
+			return fmt.Errorf("read the merged segment again: %w", err)
+		}
+		rows = int64(r.Rows())
+		first, last = r.Span()
+	}
+	if rows != out.Rows || first != out.MinTime || last != out.MaxTime {
+		return millstream.Errorf(millstream.Internal, "the merged segment %s reads as %d rows in [%d, %d], written were %d in [%d, %d]", out.ID, rows, first, last, out.Rows, out.MinTime, out.MaxTime)
+	}
+	return nil
+}
+
+// upload puts both objects under keys that nobody has used.
+func (c *Compactor) upload(ctx context.Context, out *millstream.Segment, data, index *os.File) (err error) {
+	name := fmt.Sprintf("segments/%s/%s/%s/%s", out.Org, out.Signal, out.Stream, out.ID)
+	put := func(x *millstream.Extent, f *os.File, ext string) error {
+		x.Key, err = blob.Upload(ctx, c.cfg.Bucket, io.NewSectionReader(f, 0, x.Length), x.Length, func() string {
+			return fmt.Sprintf("%s-%d-%d%s", name, c.cfg.Incarnation(), c.attempt.Add(1), ext)
+		})
+		return err
+	}
+	if err := put(&out.Data, data, ".parquet"); err != nil {
+		return err
+	}
+	return put(&out.Index, index, ".index")
+}
+
+// publishTries is how often a publish whose outcome is unknown is repeated; it changes nothing if it went through.
+const publishTries = 5
+
+func (c *Compactor) publish(ctx context.Context, g *Group, out millstream.Segment) (err error) {
+	r := store.Replacement{Node: c.cfg.Node, Incarnation: c.cfg.Incarnation(), Output: out}
+	for i := range g.Inputs {
+		r.Inputs = append(r.Inputs, g.Inputs[i].ID)
+	}
+	for try := range publishTries {
+		if err = c.cfg.Catalog.ReplaceSegments(ctx, r); err == nil || millstream.KindOf(err) == millstream.Conflict || millstream.KindOf(err) == millstream.Internal && !unsure(err) {
+			return err
+		}
+		select {
+		case <-time.After(100 * time.Millisecond << try):
+		case <-ctx.Done():
+			return err
+		}
+	}
+	return err
+}
+
+// unsure says whether an error leaves open if the transaction went through: everything that does not say what is wrong.
+func unsure(err error) bool {
+	var known *millstream.Error
+	return !errors.As(err, &known)
+}
+
+// discard deletes the objects of a merge that is certainly not published. Should it fail, reconciliation finds them.
+func (c *Compactor) discard(ctx context.Context, out millstream.Segment) {
+	if err := c.cfg.Bucket.Delete(context.WithoutCancel(ctx), out.Data.Key, out.Index.Key); err != nil {
+		c.log.Warn("the objects of a discarded merge could not be deleted; reconciliation will", "segment", out.ID, "error", err)
+	}
+}

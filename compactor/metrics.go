@@ -1,0 +1,47 @@
+package compactor
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+type instruments struct {
+	merges, lost, failures    *prometheus.CounterVec
+	inputs, bytesIn, bytesOut *prometheus.CounterVec
+	seconds                   *prometheus.HistogramVec
+	backlog                   *prometheus.GaugeVec
+	expired, collected        prometheus.Counter
+	deleted                   prometheus.Counter
+	orphans, missing          prometheus.Counter
+	refused                   prometheus.Gauge
+}
+
+func newInstruments(r prometheus.Registerer) *instruments {
+	f := promauto.With(r)
+	tier := []string{"tier"}
+	counter := func(name, help string) prometheus.Counter {
+		return f.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	}
+	tiered := func(name, help string) *prometheus.CounterVec {
+		return f.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, tier)
+	}
+	return &instruments{
+		merges:    tiered("compactor_merges_total", "merged segments that were published"),
+		lost:      tiered("compactor_lost_races_total", "merges whose inputs another process, retention or a deletion took first; their output is thrown away"),
+		failures:  tiered("compactor_failures_total", "merges that failed; they are planned again"),
+		inputs:    tiered("compactor_input_segments_total", "segments that were merged"),
+		bytesIn:   tiered("compactor_input_bytes_total", "bytes of segments that were merged"),
+		bytesOut:  tiered("compactor_output_bytes_total", "bytes of merged segments"),
+		seconds:   f.NewHistogramVec(prometheus.HistogramOpts{Name: "compactor_merge_seconds", Help: "time from the first read to the publish of a merge", Buckets: prometheus.ExponentialBuckets(.05, 3, 8)}, tier),
+		backlog:   f.NewGaugeVec(prometheus.GaugeOpts{Name: "compactor_backlog_bytes", Help: "bytes in merges that are due and have not begun"}, tier),
+		expired:   counter("compactor_expired_segments_total", "segments past their retention"),
+		collected: counter("compactor_collected_segments_total", "dead segments whose catalog rows went"),
+		deleted:   counter("compactor_deleted_objects_total", "objects that were deleted"),
+		orphans:   counter("compactor_orphan_objects_total", "objects that nothing names and that were deleted"),
+		missing:   counter("compactor_missing_objects_total", "objects that the catalog names and the store lacks: data is lost"),
+		refused:   f.NewGauge(prometheus.GaugeOpts{Name: "compactor_orphans_refused", Help: "orphans found by the latest reconciliation that were too many to be believed; an operator must look"}),
+	}
+}
+
+// tiers name the levels that merges write.
+var tiers = map[int]string{young: "nursery", grown: "janitor"}

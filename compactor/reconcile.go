@@ -1,0 +1,156 @@
+package compactor
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/blob"
+)
+
+// What reconciliation does not believe: more orphans than this part of an organization's objects, if they are more than a few.
+const (
+	orphanShare = 20 // one in so many: 5 %
+	fewOrphans  = 100
+	pageObjects = 5000 // compared at a time
+	maxMissing  = 100  // of a report
+)
+
+// Report is what a reconciliation found.
+type Report struct {
+	Objects int      // in the store
+	Orphans int      // objects older than OrphanAge that nothing names
+	Deleted int      // of the orphans
+	Missing []string // objects that the catalog names and the store lacks, 100 at most
+}
+
+// reconciliation is one walk over an organization's objects, in key order, beside its catalog rows.
+type reconciliation struct {
+	c       *Compactor
+	org     millstream.OrgID
+	before  time.Time // objects made later may still be published
+	report  Report
+	orphans []string
+	page    []blob.Info
+	above   string // the last key of the pages before
+}
+
+// Reconcile compares an organization's catalog rows with the objects in the store. Orphans, as a crash between upload and publish leaves them, are deleted after
+// OrphanAge, unless they are so many that the catalog is more likely to be wrong. Objects that are missing are told loudly and nothing else.
+func (c *Compactor) Reconcile(ctx context.Context, org string) (Report, error) {
+	prefix := "segments/" + org + "/"
+	r := &reconciliation{c: c, org: millstream.OrgID(org), before: c.cfg.Now().Add(-c.cfg.OrphanAge), above: prefix}
+	for o, err := range c.cfg.Bucket.List(ctx, prefix) {
+		if err != nil {
+			return r.report, err
+		}
+		if err := r.add(ctx, o); err != nil {
+			return r.report, err
+		}
+	}
+	if err := r.compare(ctx, prefix+"\U0010FFFF"); err != nil {
+		return r.report, err
+	}
+	return r.report, r.deleteOrphans(ctx)
+}
+
+// add takes one object more. A page never ends between the objects of one segment, which are found by the name of one of them.
+func (r *reconciliation) add(ctx context.Context, o blob.Info) error {
+	r.report.Objects++
+	if n := len(r.page); n >= pageObjects && segmentName(r.page[n-1].Key) != segmentName(o.Key) {
+		if err := r.compare(ctx, r.page[n-1].Key); err != nil {
+			return err
+		}
+	}
+	r.page = append(r.page, o)
+	return nil
+}
+
+// segmentName is an object's key without incarnation, attempt and ending: what all objects of a segment share.
+func segmentName(key string) string {
+	name := key[strings.LastIndexByte(key, '/')+1:]
+	for range 2 {
+		if i := strings.LastIndexByte(name, '-'); i >= 0 {
+			name = name[:i]
+		}
+	}
+	return key[:strings.LastIndexByte(key, '/')+1] + name
+}
+
+// compare compares the page with the rows of the same stretch of keys. The rows are read after the page was listed, so what was published meanwhile is known.
+func (r *reconciliation) compare(ctx context.Context, upto string) error {
+	named, err := r.c.cfg.Catalog.Objects(ctx, r.org, r.above, upto)
+	if err != nil {
+		return err
+	}
+	for _, o := range r.page {
+		if _, ok := named[o.Key]; ok {
+			delete(named, o.Key)
+		} else if o.Modified.Before(r.before) {
+			r.orphans = append(r.orphans, o.Key)
+		}
+	}
+	absent := make([]string, 0, len(named))
+	for key := range named {
+		absent = append(absent, key)
+	}
+	slices.Sort(absent)
+	r.page, r.above = r.page[:0], upto
+	return r.missing(ctx, absent)
+}
+
+// missing looks at objects that rows name and the list lacked: made after it, deleted since together with their rows, or lost.
+func (r *reconciliation) missing(ctx context.Context, keys []string) error {
+	var lost []string
+	for _, key := range keys {
+		if _, err := r.c.cfg.Bucket.Stat(ctx, key); millstream.KindOf(err) == millstream.NotFound {
+			lost = append(lost, key)
+		} else if err != nil {
+			return err
+		}
+	}
+	if len(lost) == 0 {
+		return nil
+	}
+	lost, err := r.c.cfg.Catalog.NamedObjects(ctx, lost, false)
+	for _, key := range lost {
+		r.c.metrics.missing.Inc()
+		r.c.log.Error("an object that the catalog names is not in the store: its rows are lost", "organization", r.org, "key", key)
+		if len(r.report.Missing) < maxMissing {
+			r.report.Missing = append(r.report.Missing, key)
+		}
+	}
+	return err
+}
+
+func (r *reconciliation) deleteOrphans(ctx context.Context) error {
+	c := r.c
+	r.report.Orphans = len(r.orphans)
+	if n := len(r.orphans); n > fewOrphans && n > r.report.Objects/orphanShare {
+		c.metrics.refused.Set(float64(n))
+		c.log.Error("too many objects that nothing names: none is deleted; is this the right database for this object store?", "organization", r.org, "orphans", n, "objects", r.report.Objects)
+		return nil
+	}
+	c.metrics.refused.Set(0)
+	for keys := range slices.Chunk(r.orphans, deleteBatch) {
+		named, err := c.cfg.Catalog.NamedObjects(ctx, keys, true) // asked once more, by the exact names, before what cannot be undone
+		if err != nil {
+			return err
+		}
+		keys = slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return slices.Contains(named, k) })
+		if len(keys) == 0 {
+			continue
+		}
+		if err := c.cfg.Bucket.Delete(ctx, keys...); err != nil {
+			return err
+		}
+		r.report.Deleted += len(keys)
+		c.metrics.orphans.Add(float64(len(keys)))
+	}
+	if r.report.Deleted > 0 {
+		c.log.Info("deleted objects that nothing named", "organization", r.org, "objects", r.report.Deleted)
+	}
+	return nil
+}

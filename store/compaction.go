@@ -1,0 +1,214 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/store/db"
+)
+
+// ErrLostRace means that a merge's inputs are not all live any more: another merge, retention or a deletion was first, and its output must be thrown away.
+var ErrLostRace = errors.New("the merge's inputs are gone")
+
+// Candidate is a live segment that may be merged.
+type Candidate struct {
+	millstream.Segment
+	Age time.Duration // since it was published, by the database's clock
+}
+
+// Bytes is how many bytes of objects the segment takes.
+func (c *Candidate) Bytes() int64 { return c.Data.Length + c.Index.Length }
+
+// StreamIDs lists every stream of every organization: the units of merging.
+func (s *Store) StreamIDs(ctx context.Context) ([]string, error) {
+	ids, err := read(ctx, s.q.StreamIDs)
+	return ids, fail(err, "list the streams")
+}
+
+// OrganizationIDs lists every organization, also those that are gone and have segments left: the units of reconciliation.
+func (s *Store) OrganizationIDs(ctx context.Context) ([]string, error) {
+	ids, err := read(ctx, s.q.OrganizationIDs)
+	return ids, fail(err, "list the organizations")
+}
+
+// MergeCandidates lists a stream's live segments, oldest publish first.
+func (s *Store) MergeCandidates(ctx context.Context, id millstream.StreamID) ([]Candidate, error) {
+	rows, err := read(ctx, func(ctx context.Context) ([]db.MergeCandidatesRow, error) {
+		return s.q.MergeCandidates(ctx, string(id))
+	})
+	if err != nil {
+		return nil, fail(err, "list the segments of stream %s", id)
+	}
+	out := make([]Candidate, len(rows))
+	for i, r := range rows {
+		out[i] = Candidate{Segment: segmentOf(r.Segment), Age: time.Duration(r.AgeSecs * float64(time.Second))}
+	}
+	return out, nil
+}
+
+// Replacement is a merge: Output holds the rows of all Inputs. Node and Incarnation are the process that made it.
+type Replacement struct {
+	Node        millstream.NodeID
+	Incarnation int64
+	Inputs      []millstream.SegmentID
+	Output      millstream.Segment
+}
+
+// ReplaceSegments makes a merged segment visible in place of its inputs, in one transaction: the fence is checked, the inputs are locked and must all be live,
+// else ErrLostRace and nothing changes. The rows of logs and traces must add up; samples that several inputs hold are written once, so those may become fewer. An
+// error other than ErrLostRace and ErrFenced says nothing about the outcome: repeat the same call, which succeeds if the first one did.
+func (s *Store) ReplaceSegments(ctx context.Context, r Replacement) error {
+	err := s.tx(ctx, func(q *db.Queries) error {
+		if err := checkFence(ctx, q, r.Node, r.Incarnation); err != nil {
+			return err
+		}
+		if err := q.ShareStreams(ctx); err != nil {
+			return err
+		}
+		there, err := q.MergedFrom(ctx, string(r.Output.ID))
+		if err != nil || there {
+			return err
+		}
+		if err := replaceable(ctx, q, r); err != nil {
+			return err
+		}
+		n, err := q.MarkReplaced(ctx, texts(r.Inputs))
+		if err != nil {
+			return err
+		}
+		if n != int64(len(r.Inputs)) {
+			return lostRace(r, int(n))
+		}
+		if err := q.InsertMerged(ctx, mergedParams(r)); err != nil {
+			return err
+		}
+		return q.NotifySegments(ctx, string(r.Output.Org))
+	})
+	return fail(err, "publish the merged segment %s", r.Output.ID)
+}
+
+// replaceable locks the inputs and checks that they are live, of the output's stream, and add up.
+func replaceable(ctx context.Context, q *db.Queries, r Replacement) error {
+	rows, err := q.LockInputs(ctx, texts(r.Inputs))
+	if err != nil {
+		return err
+	}
+	if len(rows) != len(r.Inputs) {
+		return lostRace(r, len(rows))
+	}
+	sum := int64(0)
+	for _, in := range rows {
+		if in.StreamID != string(r.Output.Stream) || in.OrgID != string(r.Output.Org) {
+			return millstream.Errorf(millstream.Internal, "segment %s is not of stream %s", in.ID, r.Output.Stream)
+		}
+		sum += in.RowCount
+	}
+	if r.Output.Rows > sum || r.Output.Rows < sum && r.Output.Signal != millstream.Metrics {
+		return millstream.Errorf(millstream.Internal, "the merged segment %s has %d rows, its inputs have %d: it is not published", r.Output.ID, r.Output.Rows, sum)
+	}
+	return nil
+}
+
+func lostRace(r Replacement, live int) error {
+	return millstream.Wrap(millstream.Conflict, ErrLostRace, "of the %d inputs of merged segment %s only %d are live", len(r.Inputs), r.Output.ID, live)
+}
+
+func mergedParams(r Replacement) db.InsertMergedParams {
+	g := r.Output
+	return db.InsertMergedParams{
+		ID: string(g.ID), OrgID: string(g.Org), StreamID: string(g.Stream), Signal: int16(g.Signal), MinTime: g.MinTime, MaxTime: g.MaxTime, RowCount: g.Rows,
+		Level: int16(g.Level), SchemaVersion: g.SchemaVersion,
+		DataKey: g.Data.Key, DataOffset: g.Data.Offset, DataLength: g.Data.Length, DataSum: g.Data.Checksum,
+		IndexKey: g.Index.Key, IndexOffset: g.Index.Offset, IndexLength: g.Index.Length, IndexSum: g.Index.Checksum,
+		NodeID: string(r.Node), Incarnation: r.Incarnation, Inputs: texts(r.Inputs),
+	}
+}
+
+// ExpireOld takes the segments out of the catalog whose last record is older than the stream's retention: its own, else its organization's, else fallback, in
+// days; 0 keeps for ever. It returns how many went.
+func (s *Store) ExpireOld(ctx context.Context, id millstream.StreamID, fallback int) (int64, error) {
+	days, err := s.q.RetentionDays(ctx, string(id))
+	if err = fail(err, "read the retention of stream %s", id); err != nil {
+		if millstream.KindOf(err) == millstream.NotFound { // deleted meanwhile
+			return 0, nil
+		}
+		return 0, err
+	}
+	if days == 0 {
+		days = int32(fallback)
+	}
+	if days <= 0 {
+		return 0, nil
+	}
+	now, err := s.q.Clock(ctx)
+	if err != nil {
+		return 0, fail(err, "ask the database for the time")
+	}
+	n, err := s.q.ExpireOld(ctx, db.ExpireOldParams{StreamID: string(id), Before: now.Add(-time.Duration(days) * 24 * time.Hour).UnixNano()})
+	return n, fail(err, "expire segments of stream %s", id)
+}
+
+// pinSilence is how long a pin of a snapshot counts without a heartbeat.
+const pinSilence = 2 * time.Minute
+
+// CollectDead forgets up to most segments that died at least grace ago and that no pinned snapshot may still read; objects that no segment names any more become
+// garbage. It returns how many segments went.
+func (s *Store) CollectDead(ctx context.Context, grace time.Duration, most int) (int, error) {
+	n := 0
+	err := s.tx(ctx, func(q *db.Queries) error {
+		if err := q.OwnGarbage(ctx); err != nil {
+			return err
+		}
+		gone, err := q.CollectDead(ctx, db.CollectDeadParams{GraceSecs: grace.Seconds(), PinSilenceSecs: pinSilence.Seconds(), Most: int32(most)})
+		n = len(gone)
+		return err
+	})
+	return n, fail(err, "collect dead segments")
+}
+
+// Garbage lists up to most objects to be deleted.
+func (s *Store) Garbage(ctx context.Context, most int) ([]string, error) {
+	keys, err := read(ctx, func(ctx context.Context) ([]string, error) { return s.q.Garbage(ctx, int32(most)) })
+	return keys, fail(err, "list the garbage")
+}
+
+// DropGarbage forgets objects that were deleted.
+func (s *Store) DropGarbage(ctx context.Context, keys []string) error {
+	_, err := s.q.DropGarbage(ctx, keys)
+	return fail(err, "forget deleted objects")
+}
+
+// Objects lists the data and index objects of an organization's segments, live or dead, whose data object's key is above one and up to another key.
+func (s *Store) Objects(ctx context.Context, org millstream.OrgID, above, upto string) (map[string]struct{}, error) {
+	rows, err := read(ctx, func(ctx context.Context) ([]db.ObjectRowsRow, error) {
+		return s.q.ObjectRows(ctx, db.ObjectRowsParams{OrgID: string(org), Above: above, Upto: upto})
+	})
+	if err != nil {
+		return nil, fail(err, "list the objects of organization %s", org)
+	}
+	out := make(map[string]struct{}, 2*len(rows))
+	for _, r := range rows {
+		out[r.DataKey], out[r.IndexKey] = struct{}{}, struct{}{}
+	}
+	return out, nil
+}
+
+// NamedObjects tells which of the objects a segment, live or dead, names; with garbage also those that wait to be deleted.
+func (s *Store) NamedObjects(ctx context.Context, keys []string, garbage bool) ([]string, error) {
+	found, err := read(ctx, func(ctx context.Context) ([]string, error) {
+		return s.q.NamedAmong(ctx, db.NamedAmongParams{Keys: keys, WithGarbage: garbage})
+	})
+	return found, fail(err, "look up objects")
+}
+
+// PinSnapshot keeps what was live at a time from being deleted, for two minutes from the last call. UnpinSnapshot ends it.
+func (s *Store) PinSnapshot(ctx context.Context, id string, at time.Time) error {
+	return fail(s.q.PinSnapshot(ctx, db.PinSnapshotParams{ID: id, SnapshotAt: at}), "pin a snapshot")
+}
+
+// UnpinSnapshot ends a pin; an unknown one is no error.
+func (s *Store) UnpinSnapshot(ctx context.Context, id string) error {
+	return fail(s.q.UnpinSnapshot(ctx, id), "unpin a snapshot")
+}
