@@ -410,3 +410,59 @@ func TestStopWithoutTheDatabase(t *testing.T) {
 	s.flush()
 	s.want(s.stream("app"), 10)
 }
+
+// Objects that were uploaded and wait for their publish are named by nobody: after a day reconciliation deletes such. A publish that comes later must not name them.
+func TestPublishLongAfterTheUpload(t *testing.T) {
+	s := newSite(t)
+	var ahead atomic.Int64
+	s.change = func(c *WriterConfig) {
+		c.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	}
+	var away atomic.Bool // the database, from the first publish on
+	s.adjust = func(w *Writer) {
+		w.hook = func(step string) {
+			if step == "publish" && ahead.Load() == 0 {
+				away.Store(true)
+				s.model.setDown(true)
+			}
+		}
+	}
+	s.start()
+	id := s.stream("app")
+	s.append(rows("app", 0, 10))
+	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+	defer cancel()
+	if err := s.w.Flush(ctx); err == nil {
+		t.Fatal("a flush without a database succeeded")
+	}
+	deleted := 0
+	for o, err := range s.bucket.List(context.Background(), "segments/") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.bucket.Delete(context.Background(), o.Key); err != nil {
+			t.Fatal(err)
+		}
+		deleted++
+	}
+	if deleted == 0 {
+		t.Fatal("nothing was uploaded before the database went away")
+	}
+	if !away.Load() {
+		t.Fatal("no publish was tried")
+	}
+	ahead.Store(int64(25 * time.Hour))
+	s.model.setDown(false)
+	s.flush()
+	s.want(id, 10)
+	s.model.mu.Lock()
+	defer s.model.mu.Unlock()
+	if len(s.model.state.Segments) == 0 {
+		t.Fatal("nothing was published")
+	}
+	for _, g := range s.model.state.Segments {
+		if _, err := s.bucket.Stat(context.Background(), g.Data.Key); err != nil {
+			t.Errorf("the published segment's object: %v", err)
+		}
+	}
+}

@@ -34,6 +34,10 @@ func TestSnapshot(t *testing.T) {
 	}
 	got := map[millstream.SegmentID]millstream.Segment{}
 	for _, g := range s.Segments {
+		if g.Written == 0 {
+			t.Errorf("segment %s was never written", g.ID)
+		}
+		g.Written = 0
 		got[g.ID] = g
 	}
 	want := map[millstream.SegmentID]millstream.Segment{}
