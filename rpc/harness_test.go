@@ -81,16 +81,18 @@ func connect(t testing.TB, s *Server) *Client {
 	return clientsWith(t, ClientConfig{}).To(millstream.Member{ID: "peer", Addr: serveOn(t, s)})
 }
 
-// connectThrough is connect with a proxy in between.
-func connectThrough(t testing.TB, s *Server, cfg ClientConfig) (*Client, *netfault.Proxy) {
+// connectThrough is connect with a link in between that can be broken.
+func connectThrough(t testing.TB, s *Server, cfg ClientConfig) (*Client, *netfault.Link) {
 	t.Helper()
 	s.Trusted = true
-	p, err := netfault.Listen(serveOn(t, s))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = p.Close() })
-	return clientsWith(t, cfg).To(millstream.Member{ID: "peer", Addr: p.Addr()}), p
+	link := netfault.NewLink(t, serveOn(t, s))
+	return clientsWith(t, cfg).To(millstream.Member{ID: "peer", Addr: link.Addr}), link
+}
+
+// reset breaks the connections that there are.
+func reset(l *netfault.Link) {
+	l.Set(netfault.Cut)
+	l.Set(netfault.Whole)
 }
 
 // logs makes a batch of log records like those of a web server.

@@ -217,10 +217,10 @@ func TestForwardIsCutWithTheReply(t *testing.T) {
 			t.Error("the client took half a reply for the whole")
 		}
 	}
-	if err := c.Forward(&onWrite{httptest.NewRecorder(), p.Reset}, get("/wait"), nil); !errors.Is(err, ErrBegun) {
+	if err := c.Forward(&onWrite{httptest.NewRecorder(), func() { reset(p) }}, get("/wait"), nil); !errors.Is(err, ErrBegun) {
 		t.Errorf("after a reset: %v", err)
 	}
-	p.Set(netfault.Refuse)
+	p.Set(netfault.Cut)
 	eventually(t, "calls are not taken", func() bool {
 		w := httptest.NewRecorder()
 		err := c.Forward(w, get("/abort"), nil)

@@ -75,7 +75,7 @@ func TestWhatWasNotSentWasNotTaken(t *testing.T) {
 	check(t, err, false)
 
 	c, p := connectThrough(t, &Server{Intake: &fakeIntake{}}, ClientConfig{})
-	p.Set(netfault.Refuse)
+	p.Set(netfault.Cut)
 	_, err = c.Write(t.Context(), logs(10, 1))
 	check(t, err, false)
 
@@ -108,22 +108,22 @@ func TestLostRepliesAreUnknown(t *testing.T) {
 	}
 	for name, fail := range map[string]func(){
 		"deadline": func() {
-			p.Set(netfault.Swallow)
+			p.Set(netfault.NoReplies)
 			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 			defer cancel()
 			_, err := c.Write(ctx, logs(10, 2))
 			check(t, err, true)
 		},
 		"cancel": func() {
-			p.Set(netfault.Swallow)
+			p.Set(netfault.NoReplies)
 			ctx, cancel := context.WithCancel(t.Context())
 			time.AfterFunc(100*time.Millisecond, cancel)
 			_, err := c.Write(ctx, logs(10, 3))
 			check(t, err, true)
 		},
 		"reset": func() {
-			p.Set(netfault.Swallow)
-			time.AfterFunc(100*time.Millisecond, p.Reset)
+			p.Set(netfault.NoReplies)
+			time.AfterFunc(100*time.Millisecond, func() { reset(p) })
 			_, err := c.Write(t.Context(), logs(10, 4))
 			check(t, err, true)
 		},
@@ -133,7 +133,7 @@ func TestLostRepliesAreUnknown(t *testing.T) {
 		if len(in.batches()) != before+1 {
 			t.Errorf("%s: the peer took %d batches, want one", name, len(in.batches())-before)
 		}
-		p.Set(netfault.Pass)
+		p.Set(netfault.Whole)
 		eventually(t, "the peer is reached again", func() bool { _, err := c.Status(t.Context()); return err == nil })
 	}
 }
@@ -171,7 +171,7 @@ func TestASilentPeerIsNoticed(t *testing.T) {
 	if n := counted(t, reg, "millstream_rpc_client_broken_connections_total", ""); n < 1 {
 		t.Errorf("%v broken connections counted", n)
 	}
-	p.Set(netfault.Pass)
+	p.Set(netfault.Whole)
 	back := time.Now()
 	eventually(t, "writes pass again", func() bool { _, err := c.Write(t.Context(), logs(10, 4)); return err == nil })
 	if took := time.Since(back); took > 5*time.Second {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/millstream/millstream/internal/app"
+	"github.com/millstream/millstream/internal/netfault"
 	"github.com/millstream/millstream/internal/postgres/pgtest"
 )
 
@@ -120,7 +121,7 @@ func (c *Cluster) Add(roles ...string) *Node {
 func (c *Cluster) AddAs(id string, roles ...string) *Node {
 	c.t.Helper()
 	rpc := FreeAddr(c.t)
-	database, internal := NewLink(c.t, socketOf(c.t, c.o.Database)), NewLink(c.t, rpc)
+	database, internal := netfault.NewLink(c.t, socketOf(c.t, c.o.Database)), netfault.NewLink(c.t, rpc)
 	dir := filepath.Join(c.dir, fmt.Sprintf("%s.%d", id, len(c.Nodes)))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		c.t.Fatal(err)

@@ -1,173 +1,187 @@
-// Package netfault is a TCP proxy that fails as networks do, for tests: it stands between two nodes and can be told to lose what passes.
+// Package netfault breaks networks for tests: it stands between a client and a server and loses what passes.
 package netfault
 
 import (
-	"errors"
 	"io"
 	"net"
+	"strings"
 	"sync"
-	"time"
+	"testing"
 )
 
-// Mode is what the proxy does with what passes.
-type Mode uint8
-
-// The modes. They hold for connections that exist and for new ones.
-const (
-	Pass      Mode = iota
-	Blackhole      // takes connections and bytes, passes nothing on
-	Swallow        // requests pass, replies do not: the work is done and nobody learns of it
-	Refuse         // resets every connection as soon as it is made
-)
-
-// Proxy passes the connections to its address on to a target.
-type Proxy struct {
-	target   string
-	listener net.Listener
-	done     sync.WaitGroup
+// Link is a TCP connection's way to a server that a test can break: an address of its own, which stays while the server behind it comes and goes.
+type Link struct {
+	Addr string
+	t    testing.TB
+	l    net.Listener
+	wg   sync.WaitGroup
 
 	mu     sync.Mutex
-	mode   Mode
-	pairs  map[*pair]struct{}
-	passed [2]int64 // bytes to the target, and back
+	target string // host:port, or the path of a socket
+	fault  Fault
+	change chan struct{} // closed when fault changes
+	open   map[net.Conn]bool
 	closed bool
 }
 
-type pair struct{ client, server *net.TCPConn }
+// Fault is what a Link does to what passes it.
+type Fault int
 
-// Listen starts a proxy to target on a free port of the loopback.
-func Listen(target string) (*Proxy, error) {
+// The faults of a Link.
+const (
+	Whole      Fault = iota // everything passes
+	Cut                     // connections break and new ones are refused after they were taken
+	Blackhole               // connections stay and new ones are taken, and nothing passes in either direction
+	NoReplies               // what clients send arrives, and no reply comes back
+	NoRequests              // nothing that clients send arrives
+)
+
+// NewLink makes a link to a server until the test's end.
+func NewLink(t testing.TB, target string) *Link {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, err
+		t.Fatal(err)
 	}
-	p := &Proxy{target: target, listener: l, pairs: map[*pair]struct{}{}}
-	p.done.Go(p.accept)
-	return p, nil
+	k := &Link{Addr: l.Addr().String(), t: t, l: l, target: target, change: make(chan struct{}), open: map[net.Conn]bool{}}
+	k.wg.Go(k.accept)
+	t.Cleanup(k.close)
+	return k
 }
 
-// Addr is where the proxy listens.
-func (p *Proxy) Addr() string { return p.listener.Addr().String() }
-
-// Set changes what the proxy does from now on. What a fault held back is lost: connections that lived through one are reset when it ends.
-func (p *Proxy) Set(m Mode) {
-	p.mu.Lock()
-	was := p.mode
-	p.mode = m
-	p.mu.Unlock()
-	if m == Refuse || was != Pass {
-		p.Reset()
-	}
-}
-
-// Reset breaks every connection that there is; new ones are not concerned.
-func (p *Proxy) Reset() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for c := range p.pairs {
-		c.reset()
-	}
-}
-
-// Passed is how many bytes reached the target, and how many of its replies the other side.
-func (p *Proxy) Passed() (requests, replies int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.passed[0], p.passed[1]
-}
-
-// Close ends the proxy and its connections.
-func (p *Proxy) Close() error {
-	p.mu.Lock()
-	p.closed = true
-	p.mu.Unlock()
-	err := p.listener.Close()
-	p.Reset()
-	p.done.Wait()
-	return err
-}
-
-func (p *Proxy) accept() {
-	for {
-		c, err := p.listener.Accept()
-		if err != nil {
-			return
-		}
-		client := c.(*net.TCPConn)
-		p.mu.Lock()
-		refuse := p.mode == Refuse || p.closed
-		p.mu.Unlock()
-		if refuse {
-			(&pair{client: client}).reset()
-			continue
-		}
-		p.done.Go(func() { p.serve(client) })
-	}
-}
-
-func (p *Proxy) serve(client *net.TCPConn) {
-	c, err := net.DialTimeout("tcp", p.target, 5*time.Second)
-	if err != nil {
-		(&pair{client: client}).reset()
+// Set changes what happens from now on, also to connections that are open.
+func (k *Link) Set(f Fault) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.fault == f {
 		return
 	}
-	pr := &pair{client, c.(*net.TCPConn)}
-	p.mu.Lock()
-	p.pairs[pr] = struct{}{}
-	if p.closed || p.mode == Refuse {
-		pr.reset()
+	k.fault = f
+	close(k.change)
+	k.change = make(chan struct{})
+	if f == Cut {
+		k.breakAll()
 	}
-	p.mu.Unlock()
-	var both sync.WaitGroup
-	both.Go(func() { p.pump(0, pr.server, pr.client) })
-	both.Go(func() { p.pump(1, pr.client, pr.server) })
-	both.Wait()
-	p.mu.Lock()
-	delete(p.pairs, pr)
-	p.mu.Unlock()
-	_ = pr.client.Close()
-	_ = pr.server.Close()
 }
 
-// pump passes bytes of one direction on until its source ends.
-func (p *Proxy) pump(direction int, to, from *net.TCPConn) {
-	buf := make([]byte, 64<<10)
+// To changes the server behind the link for new connections.
+func (k *Link) To(target string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.target = target
+}
+
+// breakAll resets every open connection. The caller holds mu.
+func (k *Link) breakAll() {
+	for c := range k.open {
+		if t, ok := c.(*net.TCPConn); ok {
+			_ = t.SetLinger(0) // a reset, as a process that dies with unread data gives it
+		}
+		_ = c.Close()
+	}
+}
+
+func (k *Link) close() {
+	k.mu.Lock()
+	k.closed = true
+	k.breakAll()
+	close(k.change)
+	k.change = make(chan struct{})
+	k.mu.Unlock()
+	_ = k.l.Close()
+	k.wg.Wait()
+}
+
+func (k *Link) accept() {
 	for {
-		n, err := from.Read(buf)
-		if n > 0 && p.passes(direction, n) {
-			if _, werr := to.Write(buf[:n]); werr != nil {
-				err = werr
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			if p.passes(direction, 0) {
-				_ = to.CloseWrite()
-			}
-			return
-		}
+		c, err := k.l.Accept()
 		if err != nil {
-			_ = to.Close()
 			return
 		}
+		if !k.keep(c) {
+			continue
+		}
+		k.wg.Go(func() { k.serve(c) })
 	}
 }
 
-func (p *Proxy) passes(direction, n int) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.mode == Blackhole || p.mode == Swallow && direction == 1 {
+// keep says whether a connection may live, and closes it otherwise.
+func (k *Link) keep(c net.Conn) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed || k.fault == Cut {
+		_ = c.Close()
 		return false
 	}
-	p.passed[direction] += int64(n)
+	k.open[c] = true
 	return true
 }
 
-// reset closes both sides in a way that their peers take for a failure.
-func (c *pair) reset() {
-	for _, side := range []*net.TCPConn{c.client, c.server} {
-		if side != nil {
-			_ = side.SetLinger(0)
-			_ = side.Close()
+func (k *Link) drop(c net.Conn) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.open, c)
+	_ = c.Close()
+}
+
+func (k *Link) serve(client net.Conn) {
+	defer k.drop(client)
+	if !k.pass(NoRequests) { // to a server that cannot be reached a dial takes for ever
+		return
+	}
+	k.mu.Lock()
+	target := k.target
+	k.mu.Unlock()
+	network := "tcp"
+	if strings.HasPrefix(target, "/") {
+		network = "unix"
+	}
+	server, err := net.Dial(network, target)
+	if err != nil || !k.keep(server) {
+		return
+	}
+	defer k.drop(server)
+	done := make(chan struct{}, 2)
+	k.wg.Go(func() { k.copy(server, client, NoRequests); done <- struct{}{} })
+	k.wg.Go(func() { k.copy(client, server, NoReplies); done <- struct{}{} })
+	<-done // one direction's end is the connection's: none of our protocols closes half
+}
+
+// copy passes bytes on while no fault stops this direction.
+func (k *Link) copy(to, from net.Conn, stops Fault) {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buf)
+		if n > 0 {
+			if !k.pass(stops) {
+				return
+			}
+			if _, werr := to.Write(buf[:n]); werr != nil {
+				return
+			}
 		}
+		if err != nil {
+			if err != io.EOF { // what waits at the other end is not delivered any more
+				return
+			}
+			_ = k.pass(stops)
+			return
+		}
+	}
+}
+
+// pass waits until a direction is free; false means that the connection is to end.
+func (k *Link) pass(stops Fault) bool {
+	for {
+		k.mu.Lock()
+		fault, change, closed := k.fault, k.change, k.closed
+		k.mu.Unlock()
+		switch {
+		case closed || fault == Cut:
+			return false
+		case fault != Blackhole && fault != stops:
+			return true
+		}
+		<-change
 	}
 }

@@ -2,15 +2,15 @@ package netfault
 
 import (
 	"bufio"
-	"errors"
+	"io"
 	"net"
 	"os"
 	"testing"
 	"time"
 )
 
-// echo answers every line with itself.
-func echo(t *testing.T) string {
+// echo is a server that repeats lines.
+func echo(t *testing.T) (addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -23,94 +23,58 @@ func echo(t *testing.T) string {
 			if err != nil {
 				return
 			}
-			go func() {
-				defer c.Close()
-				for r := bufio.NewReader(c); ; {
-					line, err := r.ReadString('\n')
-					if err != nil {
-						return
-					}
-					_, _ = c.Write([]byte(line))
-				}
-			}()
+			go func() { _, _ = io.Copy(c, c); _ = c.Close() }()
 		}
 	}()
 	return l.Addr().String()
 }
 
-// ask sends a line and waits a little for its echo.
-func ask(c net.Conn) error {
-	if _, err := c.Write([]byte("hello\n")); err != nil {
-		return err
-	}
-	_ = c.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
-	_, err := bufio.NewReader(c).ReadString('\n')
-	return err
-}
-
-func TestModes(t *testing.T) {
-	for name, c := range map[string]struct {
-		mode         Mode
-		silent       bool // nothing comes back, the connection stands
-		reachesOther bool
-	}{
-		"pass":      {Pass, false, true},
-		"blackhole": {Blackhole, true, false},
-		"swallow":   {Swallow, true, true},
-		"refuse":    {Refuse, false, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p, err := Listen(echo(t))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer p.Close()
-			p.Set(c.mode)
-			conn, err := net.Dial("tcp", p.Addr())
-			if err == nil {
-				defer conn.Close()
-				err = ask(conn)
-			}
-			switch {
-			case c.mode == Pass && err != nil:
-				t.Errorf("no echo: %v", err)
-			case c.silent && !errors.Is(err, os.ErrDeadlineExceeded):
-				t.Errorf("%v, want silence", err)
-			case c.mode == Refuse && (err == nil || errors.Is(err, os.ErrDeadlineExceeded)):
-				t.Errorf("%v, want a broken connection", err)
-			}
-			if in, _ := p.Passed(); in > 0 != c.reachesOther {
-				t.Errorf("%d bytes reached the target", in)
-			}
-			p.Set(Pass)
-			again, err := net.Dial("tcp", p.Addr())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer again.Close()
-			if err := ask(again); err != nil {
-				t.Errorf("after the fault: %v", err)
-			}
-		})
-	}
-}
-
-func TestResetBreaksWhatIsThere(t *testing.T) {
-	p, err := Listen(echo(t))
+func TestLink(t *testing.T) {
+	k := NewLink(t, echo(t))
+	c, err := net.Dial("tcp", k.Addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.Close()
-	conn, err := net.Dial("tcp", p.Addr())
-	if err != nil {
+	defer func() { _ = c.Close() }()
+	lines := bufio.NewReader(c)
+	say := func(text string, wait time.Duration) (string, error) {
+		_ = c.SetDeadline(time.Now().Add(wait))
+		if text != "" {
+			if _, err := io.WriteString(c, text+"\n"); err != nil {
+				return "", err
+			}
+		}
+		return lines.ReadString('\n')
+	}
+	expect := func(what, text, want string) {
+		t.Helper()
+		if got, err := say(text, 10*time.Second); got != want+"\n" {
+			t.Fatalf("%s: %q, %v", what, got, err)
+		}
+	}
+	expect("whole", "a", "a")
+	for name, f := range map[string]Fault{"blackhole": Blackhole, "no replies": NoReplies, "no requests": NoRequests} {
+		k.Set(f)
+		if got, err := say(name, 50*time.Millisecond); !os.IsTimeout(err) {
+			t.Fatalf("%s: %q, %v", name, got, err)
+		}
+		k.Set(Whole) // what waited arrives
+		expect(name, "", name)
+	}
+	k.Set(Cut)
+	if _, err := say("b", 10*time.Second); err == nil || os.IsTimeout(err) {
+		t.Fatalf("cut: %v", err)
+	}
+	if d, err := net.Dial("tcp", k.Addr); err == nil {
+		if _, err := d.Read(make([]byte, 1)); err == nil {
+			t.Error("a cut link takes connections")
+		}
+		_ = d.Close()
+	}
+	k.Set(Whole)
+	if c, err = net.Dial("tcp", k.Addr); err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
-	if err := ask(conn); err != nil {
-		t.Fatal(err)
-	}
-	p.Reset()
-	if err := ask(conn); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("%v, want a broken connection", err)
-	}
+	lines.Reset(c)
+	expect("again", "c", "c")
 }
