@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -65,8 +66,9 @@ type Membership struct {
 	fenced      atomic.Bool
 	entered     atomic.Int64 // the database's time, in ns, since when the node is in the membership without a gap; 0 before
 	seen        atomic.Pointer[seen]
-	away        atomic.Bool // the last reading failed
-	row         sync.Mutex  // held by whoever writes or deletes the row, so that no heartbeat under way brings a deleted row back
+	away        bool       // the last reading failed; of readings
+	back        time.Time  // the database's time at the first reading after an outage; of readings
+	row         sync.Mutex // held by whoever writes or deletes the row, so that no heartbeat under way brings a deleted row back
 }
 
 // seen is a view and when it was read, by this node's clock.
@@ -197,7 +199,7 @@ func (m *Membership) beat(ctx context.Context, self millstream.Member) (Beat, er
 
 // readings keeps the view fresh. Announcements that come in a burst are one reading.
 func (m *Membership) readings(ctx context.Context) {
-	burst := m.cfg.Refresh / 20
+	burst := min(m.cfg.Refresh/20, 100*time.Millisecond)
 	wait := time.NewTimer(0)
 	defer wait.Stop()
 	pause := func(d time.Duration, wake <-chan struct{}) bool {
@@ -211,7 +213,7 @@ func (m *Membership) readings(ctx context.Context) {
 		return true
 	}
 	for pause(m.cfg.Refresh*8/10, m.changed) {
-		bounded, cancel := context.WithTimeout(ctx, m.cfg.Interval)
+		bounded, cancel := context.WithTimeout(ctx, m.cfg.Timeouts.Peer/3)
 		err := m.read(bounded)
 		cancel()
 		if ctx.Err() == nil {
@@ -228,17 +230,47 @@ func (m *Membership) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	now, at := m.cfg.Now(), m.Now()
+	last, now, at := m.View(), m.cfg.Now(), m.Now()
 	if len(members) > 0 {
 		at = members[0].HeartbeatAt.Add(members[0].HeartbeatAge)
+	}
+	if m.away && at.Sub(last.at) > m.cfg.Timeouts.Peer/3 { // for less, heartbeats are in time all the same
+		m.back = at
+	}
+	if at.Sub(m.back) <= m.cfg.Timeouts.Peer {
+		members = hold(members, last, m.back)
 	}
 	m.seen.Store(&seen{view: NewView(members, at, m.cfg.Timeouts), at: now})
 	return nil
 }
 
+// hold counts no silence from before the database was back: nobody could send a heartbeat then. Who was live before, and has not been heard since, is taken to
+// have been heard at that moment, also if its row has been deleted as that of a silent node.
+func hold(members []millstream.Member, last *View, back time.Time) []millstream.Member {
+	out := slices.Clone(members)
+	index := make(map[millstream.NodeID]int, len(out))
+	for i := range out {
+		index[out[i].ID] = i
+	}
+	for _, m := range last.members {
+		if last.State(m) != Up || m.HeartbeatAt.After(back) {
+			continue
+		}
+		i, ok := index[m.ID]
+		if !ok {
+			m.HeartbeatAt = back
+			out = append(out, m)
+		} else if out[i].HeartbeatAt.Before(back) {
+			out[i].HeartbeatAt = back
+		}
+	}
+	return out
+}
+
 // noteReading tells once when the view begins to age, and once when it is fresh again.
 func (m *Membership) noteReading(err error) {
-	was := m.away.Swap(err != nil)
+	was := m.away
+	m.away = err != nil
 	switch {
 	case err != nil && !was:
 		m.log.Warn("the members could not be read; the last view stays", "error", err)

@@ -139,14 +139,20 @@ func TestNodes(t *testing.T) {
 		t.Fatalf("the database's name changed from %s to %s", b.SystemID, again.SystemID)
 	}
 	list := must(w.Nodes(ctx, time.Minute))(t)
-	if len(list) != 1 || list[0].ID != w.node.ID || list[0].Addr != w.node.Addr || list[0].Incarnation != w.node.Incarnation || list[0].MilliCPU != 2000 {
+	if len(list) != 1 || list[0].ID != w.node.ID || list[0].Addr != w.node.Addr || list[0].Incarnation != w.node.Incarnation || list[0].MilliCPU != 2000 || list[0].WAL != w.wal {
 		t.Fatalf("nodes %+v", list)
+	}
+	if age := list[0].HeartbeatAge; age <= 0 || age > 10*time.Second {
+		t.Fatalf("the heartbeat was %v ago", age)
 	}
 
 	old := w.node
 	w.start()
-	if b := beat(old); !b.Fenced {
+	if b := beat(old); !b.Fenced || b.Written {
 		t.Fatalf("the former incarnation is not fenced: %+v", b)
+	}
+	if list := must(w.Nodes(ctx, time.Minute))(t); list[0].WAL != "" {
+		t.Fatalf("the WAL of the former incarnation is said to be the new one's: %+v", list)
 	}
 	check(t, w.RemoveNode(ctx, old.ID, old.Incarnation))
 	if n := len(must(w.Nodes(ctx, time.Minute))(t)); n != 1 {
@@ -155,6 +161,17 @@ func TestNodes(t *testing.T) {
 	check(t, w.RemoveNode(ctx, w.node.ID, w.node.Incarnation))
 	if n := len(must(w.Nodes(ctx, time.Minute))(t)); n != 0 {
 		t.Fatalf("%d nodes after removal", n)
+	}
+	w.start()
+	leaving := w.node
+	leaving.Draining = true
+	for range 2 {
+		if b := beat(leaving); b.Written || b.Fenced {
+			t.Fatalf("beat of a draining node: %+v", b)
+		}
+		if n := len(must(w.Nodes(ctx, time.Minute))(t)); n != 0 {
+			t.Fatalf("%d nodes after the heartbeat of a draining one", n)
+		}
 	}
 	before := w.node.Incarnation
 	if w.start(); w.node.Incarnation <= before {

@@ -172,8 +172,9 @@ func (p *parts) newMembership() {
 	c := &p.cfg.Cluster
 	p.membership = cluster.NewMembership(cluster.Config{
 		Registry: p.store, Log: p.log, Registerer: p.registry, Interval: time.Duration(c.HeartbeatIntervalSecs) * time.Second,
-		Self: millstream.Member{ID: millstream.NodeID(p.cfg.Node.ID), Addr: c.AdvertiseAddr, Roles: p.cfg.Node.Roles, Version: p.Version, StartedAt: p.began},
-		Beat: p.beat,
+		Self:     millstream.Member{ID: millstream.NodeID(p.cfg.Node.ID), Addr: c.AdvertiseAddr, Roles: p.cfg.Node.Roles, Version: p.Version, StartedAt: p.began},
+		Timeouts: cluster.Timeouts{Peer: time.Duration(c.PeerTimeoutSecs) * time.Second},
+		Beat:     p.beat,
 	})
 }
 
