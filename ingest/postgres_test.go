@@ -54,7 +54,7 @@ func (d *database) run() *Router {
 	case err := <-d.stopped:
 		d.t.Fatal(err)
 	}
-	return NewRouter(d.w, d.store)
+	return NewRouter(RouterConfig{Self: "node", Local: d.w, Pins: d.store})
 }
 
 func (d *database) count(name string) []int64 {

@@ -2,26 +2,32 @@ package ingest
 
 import (
 	"context"
-	"encoding/binary"
-	"errors"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/zeebo/blake3"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millstream/millstream"
-	"github.com/millstream/millstream/ingest/wal"
+	"github.com/millstream/millstream/cluster"
 	"github.com/millstream/millstream/store"
 )
 
-// unknownPatience is how long a write of unknown outcome is repeated, on the same node with the same batch ids, before the sender is told to come back.
-const unknownPatience = 5 * time.Second
-
-// writer is what a Router sends to; *Writer fits.
-type writer interface {
+// Target takes the writes of one node; *Writer and the client of another node's fit. Unavailable means that nothing was taken, unless
+// errors.Is(err, wal.ErrUnknown): then only the same batches with the same ids may be sent again, to the same WAL.
+type Target interface {
 	Write(ctx context.Context, batches ...*millstream.Batch) (repeated int, err error)
-	Resolve(ctx context.Context, k millstream.StreamKey) (millstream.StreamID, error)
+}
+
+// localIntake is what a Router asks of the node's own intake; *Writer fits.
+type localIntake interface {
+	Target
 	WAL() millstream.WALID
+	Confirmed() bool
+}
+
+// resolver gives the id of a stream and makes the stream if there is none; *Writer and *Streams fit.
+type resolver interface {
+	Resolve(ctx context.Context, k millstream.StreamKey) (millstream.StreamID, error)
 }
 
 // pinner keeps which WAL took the parts of a keyed request; *store.Store fits.
@@ -38,43 +44,92 @@ type Write struct {
 	BodyHash [16]byte
 }
 
-// Router is the entry of every intake handler: it gives each part of a request its batch id, pins keyed requests, and repeats what it may.
-type Router struct {
-	writer writer
-	pins   pinner
-	now    func() time.Time
-	recent recentPins
-	mutant mutant
+// RouterConfig says where a Router sends.
+type RouterConfig struct {
+	Self  millstream.NodeID
+	Local *Writer // this node's own intake, called directly; nil: it has none
+	// View is the cluster as this node sees it; nil: there is no other node, everything goes to Local.
+	View func() *cluster.View
+	// Dial gives the target of another node. It takes writes only if the node holds the member's WAL, so that a batch is never repeated into another one.
+	Dial    func(m millstream.Member) Target
+	Streams resolver // for keyed requests; nil: Local
+	Pins    pinner
+	// Settle is for how long keyed requests wait after the database went to another history, so that every other router has noticed it and has put its pins
+	// back: the peer timeout, after which a silent node counts as dead. Without other nodes there is nothing to wait for.
+	Settle     time.Duration
+	Registerer prometheus.Registerer // nil: no metrics
+	Now        func() time.Time
 }
 
-// NewRouter makes a Router over the node's own writer. confirmed tells whether the database's history is trusted, see (*Writer).Confirmed.
-func NewRouter(w *Writer, pins pinner) *Router {
-	r := &Router{writer: w, pins: pins, now: w.cfg.Now}
-	r.recent.now = r.now
-	w.cfg.OnConfirm = r.restorePins
-	r.recent.confirmed = w.Confirmed
+// Router is the entry of every intake handler: it gives each part of a request its batch id, chooses the node that takes it, pins keyed requests, and repeats
+// what it may.
+type Router struct {
+	cfg     RouterConfig
+	local   localIntake         // nil: the node has no intake
+	self    []millstream.Member // this node, if it has an intake
+	recent  recentPins
+	history history
+	metrics routerMetrics
+	mutant  mutant
+}
+
+// NewRouter makes a Router. One with a Writer of its own learns from it when the database went to another history; any other must be given the heartbeats
+// (Beat) and run (Run).
+func NewRouter(cfg RouterConfig) *Router {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	r := &Router{cfg: cfg, metrics: newRouterMetrics(cfg.Registerer)}
+	r.recent.now, r.history.kick = cfg.Now, make(chan struct{}, 1)
+	if w := cfg.Local; w != nil {
+		r.local, r.self = w, []millstream.Member{{ID: cfg.Self}}
+		w.cfg.OnConfirm = r.restorePins
+		if cfg.Streams == nil {
+			r.cfg.Streams = w
+		}
+	}
 	return r
 }
 
 // Write returns once everything is durable and visible. With a Key it happens exactly once however often it is repeated within 15 minutes, and replayed says
-// that an earlier call did it; the same Key with another body is a Conflict. Without a Key it happens at least once if the sender repeats.
+// that an earlier call did it; the same Key with another body is a Conflict. Without a Key it happens at least once if the sender repeats: the parts of a request
+// may lie on several nodes, and if one of them fails the others may have been stored.
 func (r *Router) Write(ctx context.Context, wr Write) (replayed bool, err error) {
-	if len(wr.Batches) == 0 {
-		return false, nil
-	}
-	parts := make([]*millstream.Batch, len(wr.Batches))
-	for i, b := range wr.Batches {
+	for _, b := range wr.Batches {
 		if b.Name == millstream.SelfStream && b.Signal != millstream.Metrics {
 			return false, millstream.Errorf(millstream.Forbidden, "the stream %s is the node's own and takes nothing from senders: use another name", millstream.SelfStream)
 		}
+	}
+	return r.write(ctx, wr)
+}
+
+// Append is Write without a key and without the ban of the reserved stream: the way of a node's own telemetry. Each batch has its Org.
+func (r *Router) Append(ctx context.Context, batches ...*millstream.Batch) error {
+	if len(batches) == 0 {
+		return nil
+	}
+	_, err := r.write(ctx, Write{Org: batches[0].Org, Batches: batches})
+	return err
+}
+
+func (r *Router) write(ctx context.Context, wr Write) (replayed bool, err error) {
+	if len(wr.Batches) == 0 {
+		return false, nil
+	}
+	batches := make([]*millstream.Batch, len(wr.Batches))
+	for i, b := range wr.Batches {
 		c := *b
 		c.Org = wr.Org
-		parts[i] = &c
+		batches[i] = &c
+		if err := check(&c); err != nil { // before anything is stored anywhere
+			return false, err
+		}
 	}
+	var parts []routed
 	if wr.Key == "" {
-		err = makeIDs(parts)
+		parts, err = r.place(batches)
 	} else {
-		err = r.pin(ctx, wr, parts)
+		parts, err = r.pin(ctx, wr, batches)
 	}
 	if err != nil {
 		return false, err
@@ -83,91 +138,9 @@ func (r *Router) Write(ctx context.Context, wr Write) (replayed bool, err error)
 	return err == nil && repeated == len(parts), err
 }
 
-func makeIDs(parts []*millstream.Batch) error {
-	for _, b := range parts {
-		id, err := uuid.NewV7()
-		if err != nil {
-			return err
-		}
-		b.ID = millstream.BatchID(id)
-	}
-	return nil
-}
-
-// pin derives the batch ids of a keyed request and records, before anything is sent, that this node's WAL takes them. Without the database that cannot be
-// known, and a guess might store the request twice: it is refused.
-func (r *Router) pin(ctx context.Context, wr Write, parts []*millstream.Batch) error {
-	if r.recent.confirmed != nil && !r.recent.confirmed() {
-		return unreachable(errors.New("the database's history is not confirmed"))
-	}
-	pins := make([]store.Pin, len(parts))
-	for i, b := range parts {
-		id, err := r.writer.Resolve(ctx, millstream.StreamKey{Org: b.Org, Signal: b.Signal, Name: b.Name})
-		if err != nil {
-			return err
-		}
-		b.ID = keyedID(wr, id)
-		pins[i] = store.Pin{Org: wr.Org, Key: wr.Key, BodyHash: wr.BodyHash, Part: id, WAL: r.writer.WAL()}
-	}
-	got, err := r.pins.Pin(ctx, pins)
-	if k := millstream.KindOf(err); k == millstream.Conflict || k == millstream.Invalid || k == millstream.NotFound {
-		return err
-	}
-	if err != nil {
-		return unreachable(err)
-	}
-	for _, p := range got {
-		if p.WAL != r.writer.WAL() {
-			return &millstream.Error{Kind: millstream.Unavailable, Msg: "the node that took the first try of this Idempotency-Key cannot be reached", RetryAfter: 5}
-		}
-	}
-	return r.recent.add(got)
-}
-
-func unreachable(cause error) error {
-	return &millstream.Error{Kind: millstream.Unavailable, Msg: "a write with an Idempotency-Key needs the database, which cannot be reached", RetryAfter: 5, Err: cause}
-}
-
-// keyedID is the batch id of one part of a keyed request: a hash, with a version digit that tells it from a made one.
-func keyedID(wr Write, stream millstream.StreamID) millstream.BatchID {
-	h := blake3.New()
-	for _, s := range []string{string(wr.Org), wr.Key, string(wr.BodyHash[:]), string(stream)} {
-		var n [8]byte
-		binary.LittleEndian.PutUint64(n[:], uint64(len(s)))
-		h.Write(n[:])
-		h.Write([]byte(s))
-	}
-	var id millstream.BatchID
-	copy(id[:], h.Sum(nil))
-	id[6] = id[6]&0x0f | 0x80
-	return id
-}
-
-// send repeats a write of unknown outcome with the same ids. Unknown is sticky: that a later try is refused does not tell that the first one was not done.
-func (r *Router) send(ctx context.Context, parts []*millstream.Batch) (repeated int, err error) {
-	deadline := r.now().Add(unknownPatience)
-	var doubt error
-	for try := 0; ; try++ {
-		repeated, err = r.writer.Write(ctx, parts...)
-		if err == nil {
-			if doubt != nil { // what looks like a repetition is this request's own first try
-				repeated = 0
-			}
-			return repeated, nil
-		}
-		if errors.Is(err, wal.ErrUnknown) {
-			doubt = err
-		}
-		if doubt == nil {
-			return 0, err
-		}
-		if r.now().After(deadline) || sleep(ctx, 20*time.Millisecond<<min(try, 5)) != nil {
-			return 0, &millstream.Error{Kind: millstream.Unavailable, Msg: "the outcome of the write is unknown: send it again", RetryAfter: 2, Err: errors.Join(wal.ErrUnknown, doubt)}
-		}
-		if r.mutant.newBatchID {
-			if err := makeIDs(parts); err != nil {
-				return 0, err
-			}
-		}
-	}
+// makeID gives a part of a request without a key an id of its own.
+func makeID(b *millstream.Batch) error {
+	id, err := uuid.NewV7()
+	b.ID = millstream.BatchID(id)
+	return err
 }

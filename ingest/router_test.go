@@ -63,7 +63,7 @@ func (d *disk) fail(n int) {
 func newRouterSite(t *testing.T) (*site, *disk, func() *Router) {
 	s, d := newSite(t), &disk{}
 	s.change = func(c *WriterConfig) { c.WAL.FS = d }
-	return s, d, func() *Router { s.start(); return NewRouter(s.w, s.model) }
+	return s, d, func() *Router { s.start(); return NewRouter(RouterConfig{Self: "node", Local: s.w, Pins: s.model}) }
 }
 
 func keyed(key string, body byte, batches ...*millstream.Batch) Write {
@@ -211,7 +211,7 @@ func lostAnswer(t *testing.T, m mutant) error {
 	s, _, start := newRouterSite(t)
 	r := start()
 	r.mutant = m
-	r.writer = &answers{Writer: s.w, lose: 2}
+	r.local = &answers{Writer: s.w, lose: 2}
 	replayed, err := r.Write(context.Background(), Write{Org: testOrg, Batches: []*millstream.Batch{rows("a", 0, 3)}})
 	if err != nil || replayed {
 		t.Fatalf("%v, %v", replayed, err)
@@ -235,10 +235,10 @@ func TestLostAnswersDoNotDouble(t *testing.T) {
 func TestUnknownIsSticky(t *testing.T) {
 	s, _, start := newRouterSite(t)
 	r := start()
-	r.writer = &answers{Writer: s.w, lose: 1 << 30}
+	r.local = &answers{Writer: s.w, lose: 1 << 30}
 	ctx, cancel := context.WithCancel(context.Background())
-	d := &refusing{writer: r.writer}
-	r.writer = d
+	d := &refusing{localIntake: r.local}
+	r.local = d
 	d.after = func() { cancel() }
 	_, err := r.Write(ctx, Write{Org: testOrg, Batches: []*millstream.Batch{rows("a", 0, 3)}})
 	if !errors.Is(err, wal.ErrUnknown) || millstream.KindOf(err) != millstream.Unavailable {
@@ -249,7 +249,7 @@ func TestUnknownIsSticky(t *testing.T) {
 
 // refusing refuses from the second write on.
 type refusing struct {
-	writer
+	localIntake
 	n     int
 	after func()
 }
@@ -259,5 +259,5 @@ func (d *refusing) Write(ctx context.Context, b ...*millstream.Batch) (int, erro
 		d.after()
 		return 0, millstream.Errorf(millstream.Unavailable, "refused")
 	}
-	return d.writer.Write(ctx, b...)
+	return d.localIntake.Write(ctx, b...)
 }

@@ -25,7 +25,7 @@ const (
 
 // streams caches what the catalog knows of the streams that are written to. A known stream can be written while the database is away.
 type streams struct {
-	catalog   streamCatalog
+	catalog   ensurer
 	maxFields int
 	now       func() time.Time
 	asking    singleflight.Group
@@ -37,6 +37,26 @@ type streams struct {
 	// first rows are published, and until then the limit of fields must hold, too.
 	forgotten map[millstream.StreamID]*stream
 }
+
+// Streams resolves the streams of keyed requests on a node without a Writer.
+type Streams struct{ known *streams }
+
+// NewStreams resolves by asking c, *store.Store, and remembers for a while what it said.
+func NewStreams(c ensurer, now func() time.Time) *Streams {
+	return &Streams{newStreams(c, 0, now)}
+}
+
+// Resolve finds or creates a stream and gives its id.
+func (s *Streams) Resolve(ctx context.Context, k millstream.StreamKey) (millstream.StreamID, error) {
+	st, err := s.known.resolve(ctx, k)
+	if err != nil {
+		return "", err
+	}
+	return st.id, nil
+}
+
+// Forget drops what is remembered of a stream that was changed or deleted.
+func (s *Streams) Forget(id millstream.StreamID) { s.known.forget(id) }
 
 // stream is one stream's id and fields. Fields only grow: what was seen in memory joins what the catalog has.
 type stream struct {
@@ -51,7 +71,7 @@ type stream struct {
 	version    int64
 }
 
-func newStreams(c streamCatalog, maxFields int, now func() time.Time) *streams {
+func newStreams(c ensurer, maxFields int, now func() time.Time) *streams {
 	return &streams{catalog: c, maxFields: maxFields, now: now, byKey: map[millstream.StreamKey]*stream{}, byID: map[millstream.StreamID]*stream{},
 		forgotten: map[millstream.StreamID]*stream{}}
 }

@@ -34,8 +34,11 @@ var (
 
 // The parts of the catalog that a Writer needs; *store.Store fits all.
 type (
-	streamCatalog interface {
+	ensurer interface {
 		EnsureStream(ctx context.Context, k millstream.StreamKey) (store.Stream, error)
+	}
+	streamCatalog interface {
+		ensurer
 		RegisterFields(ctx context.Context, id millstream.StreamID, fields []millstream.Field) (millstream.Schema, error)
 	}
 	publisher interface {
@@ -156,6 +159,7 @@ type Writer struct {
 // mutant switches single protections off, to show that the tests notice.
 type mutant struct {
 	ackBeforeSync, noFence, dropBeforeVisible, retireEarly, newBatchID, uploadErrorIsSuccess bool
+	unknownIsRefused, unknownForgotten, noPin                                                bool // of a Router
 }
 
 // NewWriter makes a Writer; nothing is opened before Run.

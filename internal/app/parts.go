@@ -157,7 +157,7 @@ func (p *parts) newIntake(bucket blob.Bucket) {
 		BufferSize: int64(c.Intake.BufferSize), BufferTotal: int64(c.Intake.BufferTotal), FlushInterval: time.Duration(c.Intake.FlushIntervalSecs) * time.Second,
 		Log: p.log, Registerer: p.registry,
 	})
-	p.router = ingest.NewRouter(p.writer, p.store)
+	p.router = ingest.NewRouter(ingest.RouterConfig{Self: millstream.NodeID(c.Node.ID), Local: p.writer, Pins: p.store, Registerer: p.registry})
 }
 
 func walOptions(c *config.WAL) wal.Options {
