@@ -24,6 +24,7 @@ const testOrg = millstream.OrgID("11111111-1111-4111-8111-111111111111")
 // site is a place where one node lives and dies: its directories, the database and the object store.
 type site struct {
 	t      testing.TB
+	node   millstream.NodeID
 	dir    string
 	model  *model
 	bucket blob.Bucket
@@ -40,7 +41,7 @@ type site struct {
 }
 
 func newSite(t testing.TB) *site {
-	s := &site{t: t, dir: t.TempDir(), model: newModel(), bucket: blob.NewMemory(), change: func(*WriterConfig) {}, adjust: func(*Writer) {}, grace: bufferGrace}
+	s := &site{t: t, node: "node", dir: t.TempDir(), model: newModel(), bucket: blob.NewMemory(), change: func(*WriterConfig) {}, adjust: func(*Writer) {}, grace: bufferGrace}
 	t.Cleanup(func() {
 		if s.w != nil {
 			s.kill()
@@ -60,11 +61,11 @@ func (s *site) start() *Writer {
 }
 
 func (s *site) tryStart() (*Writer, error) {
-	s.incarnation = s.model.start("node", s.incarnation)
+	s.incarnation = s.model.start(s.node, s.incarnation)
 	s.catalog = &mortal{model: s.model}
 	own := s.incarnation
 	cfg := WriterConfig{
-		Node: "node", Incarnation: func() int64 { return own }, Catalog: s.catalog, Bucket: s.bucket, FlushInterval: time.Hour,
+		Node: s.node, Incarnation: func() int64 { return own }, Catalog: s.catalog, Bucket: s.bucket, FlushInterval: time.Hour,
 		WAL: wal.Options{Dir: filepath.Join(s.dir, "wal"), MinFree: -1}, BufferDir: filepath.Join(s.dir, "buffer"),
 	}
 	s.change(&cfg)

@@ -71,6 +71,8 @@ type Router struct {
 	history history
 	metrics routerMetrics
 	mutant  mutant
+
+	patience, tryTimeout time.Duration // see the constants; tests shorten them
 }
 
 // NewRouter makes a Router. One with a Writer of its own learns from it when the database went to another history; any other must be given the heartbeats
@@ -79,7 +81,7 @@ func NewRouter(cfg RouterConfig) *Router {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	r := &Router{cfg: cfg, metrics: newRouterMetrics(cfg.Registerer)}
+	r := &Router{cfg: cfg, metrics: newRouterMetrics(cfg.Registerer), patience: unknownPatience, tryTimeout: tryTimeout}
 	r.recent.now, r.history.kick = cfg.Now, make(chan struct{}, 1)
 	if w := cfg.Local; w != nil {
 		r.local, r.self = w, []millstream.Member{{ID: cfg.Self}}

@@ -16,6 +16,8 @@ const (
 	// tryTimeout bounds one call of another node, so that a request that got lost on the way is repeated, and a node that does not even take the connection costs
 	// little. It is a little longer than a write waits for room.
 	tryTimeout = roomPatience + 250*time.Millisecond
+	// firstPause is before the first repetition; the pauses double.
+	firstPause = 20 * time.Millisecond
 	// fanOut is how many other nodes one request is sent to at a time.
 	fanOut = 16
 )
@@ -29,7 +31,7 @@ type delivery struct {
 
 // send brings every part to a node. If one fails the others may have been stored nevertheless.
 func (r *Router) send(ctx context.Context, parts []routed) (repeated int, err error) {
-	d := &delivery{Router: r, until: time.Now().Add(unknownPatience), slots: make(chan struct{}, fanOut)}
+	d := &delivery{Router: r, until: time.Now().Add(r.patience), slots: make(chan struct{}, fanOut)}
 	return d.deliver(ctx, parts)
 }
 
@@ -143,7 +145,7 @@ func (d *delivery) insist(ctx context.Context, m millstream.Member, batches []*m
 		if doubt == nil || d.mutant.unknownForgotten && refused(err) {
 			return 0, err
 		}
-		if time.Now().After(d.until) || sleep(ctx, 20*time.Millisecond<<min(try, 5)) != nil {
+		if time.Now().After(d.until) || sleep(ctx, min(firstPause<<min(try, 5), d.patience/8)) != nil {
 			d.metrics.unknown.Inc()
 			return 0, &millstream.Error{Kind: millstream.Unavailable, Msg: "the outcome of the write is unknown: send it again", RetryAfter: 2, Err: errors.Join(wal.ErrUnknown, doubt)}
 		}
@@ -174,7 +176,7 @@ func (d *delivery) call(ctx context.Context, m millstream.Member, batches []*mil
 	case <-ctx.Done():
 		return 0, &millstream.Error{Kind: millstream.Unavailable, Msg: "the request's other parts took too long", RetryAfter: 2, Err: ctx.Err()}
 	}
-	ctx, cancel = context.WithTimeout(ctx, tryTimeout)
+	ctx, cancel = context.WithTimeout(ctx, d.tryTimeout)
 	defer cancel()
 	repeated, err = d.cfg.Dial(m).Write(ctx, batches...)
 	if err != nil && ctx.Err() != nil && millstream.KindOf(err) != millstream.Unavailable {

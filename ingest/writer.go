@@ -159,7 +159,7 @@ type Writer struct {
 // mutant switches single protections off, to show that the tests notice.
 type mutant struct {
 	ackBeforeSync, noFence, dropBeforeVisible, retireEarly, newBatchID, uploadErrorIsSuccess bool
-	unknownIsRefused, unknownForgotten, noPin                                                bool // of a Router
+	unknownIsRefused, unknownForgotten, noPin, noRestore                                     bool // of a Router
 }
 
 // NewWriter makes a Writer; nothing is opened before Run.
