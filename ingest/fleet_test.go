@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	fleetSeeds = flag.Int("fleet.seeds", campaign(30, 1000), "seeds of the simulation of routers and intakes")
+	fleetSeeds = flag.Int("fleet.seeds", campaign(20, 1000), "seeds of the simulation of routers and intakes")
 	fleetSeed  = flag.Int64("fleet.seed", -1, "run this seed of the simulation of routers and intakes alone")
 )
 
@@ -49,6 +49,7 @@ type keyedRequest struct {
 	write Write
 	seqs  []int64
 	acked bool
+	err   error // of the last try
 }
 
 func newFleet(t *testing.T, seed uint64, m mutant) (*fleet, error) {
@@ -167,7 +168,7 @@ func overTheWire(batches []*millstream.Batch) (out []*millstream.Batch, err erro
 }
 
 func (f *fleet) step() error {
-	switch s := f.sites[f.rnd.IntN(len(f.sites))]; f.rnd.IntN(12) {
+	switch s := f.sites[f.rnd.IntN(len(f.sites))]; f.rnd.IntN(13) {
 	case 0, 1, 2, 3:
 		return f.writes(1+f.rnd.IntN(4), func() {})
 	case 4, 5:
@@ -185,7 +186,7 @@ func (f *fleet) step() error {
 		f.model.setDown(true)
 		defer f.model.setDown(false)
 		return errors.Join(f.writes(2, func() {}), f.again())
-	case 11:
+	case 11, 12:
 		return f.failover()
 	}
 	return nil
@@ -254,6 +255,7 @@ func (f *fleet) send(r *Router, k *keyedRequest) error {
 	replayed, err := r.Write(context.Background(), k.write)
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	k.err = err
 	switch {
 	case err == nil && k.acked && !replayed && f.bad == 0: // a try of unknown outcome hides the repetition
 		return fmt.Errorf("request %s was done before, and is told to be new", k.write.Key)
@@ -416,17 +418,23 @@ func simulateFleet(t *testing.T, seed uint64, m mutant, steps int) error {
 			}
 		}
 	}
-	for i := range f.routers {
+	for i, r := range f.routers {
 		f.look(i)
+		r.patience, r.tryTimeout = time.Minute, time.Minute
 	}
 	for _, k := range f.keyed { // every sender comes back until it has an answer
 		for _, r := range f.routers {
-			if err := f.send(r, k); err != nil {
-				return err
+			for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) { // a log that failed takes a moment
+				if err := f.send(r, k); err != nil {
+					return err
+				}
+				if k.err == nil || time.Now().After(deadline) {
+					break
+				}
 			}
 		}
-		if !k.acked {
-			return fmt.Errorf("request %s is not taken when all is well", k.write.Key)
+		if k.err != nil {
+			return fmt.Errorf("request %s is not taken when all is well: %w", k.write.Key, k.err)
 		}
 	}
 	f.flush()

@@ -113,7 +113,8 @@ func (d *delivery) offer(ctx context.Context, parts []routed) (repeated int, err
 		batches[i] = p.batch
 	}
 	repeated, err = d.insist(ctx, parts[0].nodes[0], batches)
-	if err == nil || !refused(err) || !time.Now().Before(d.until) || ctx.Err() != nil {
+	free := refused(err) || d.mutant.unknownIsRefused && errors.Is(err, wal.ErrUnknown)
+	if !free || !time.Now().Before(d.until) || ctx.Err() != nil {
 		return repeated, err
 	}
 	next := make([]routed, len(parts))
