@@ -170,6 +170,12 @@ func (r *room) levels() (memory, held int64) {
 	return r.memory, r.held
 }
 
+// Buffered is how many bytes of unflushed rows the writer holds, in memory and in local files.
+func (w *Writer) Buffered() int64 {
+	_, held := w.room.levels()
+	return held
+}
+
 // pressure says whether memory or the buffer is at half its limit, and whether a seal under way will free some.
 func (r *room) pressure() (freed <-chan struct{}, sealing, high bool) {
 	r.mu.Lock()

@@ -178,6 +178,9 @@ func (e *Engine) explain(ctx context.Context, err error) error {
 	return err
 }
 
+// Busy is how many queries run now, of all organizations.
+func (e *Engine) Busy() int { return e.running.count() }
+
 // Running lists the queries of an organization that have not ended, oldest first.
 func (e *Engine) Running(org millstream.OrgID) []Running { return e.running.list(org) }
 

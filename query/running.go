@@ -160,6 +160,12 @@ func (r *running) progress(org millstream.OrgID, id string) (p Progress, ok bool
 	}, true
 }
 
+func (r *running) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.all)
+}
+
 func (r *running) list(org millstream.OrgID) []Running {
 	r.mu.Lock()
 	defer r.mu.Unlock()

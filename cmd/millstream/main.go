@@ -99,6 +99,7 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 	case "wal":
 		return walCommand(ctx, &cfg, flags.Args(), stdout, stderr)
 	}
+	app.LimitHeap(&cfg)
 	return app.Run(ctx, &cfg, options)
 }
 

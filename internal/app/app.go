@@ -25,6 +25,7 @@ import (
 	"github.com/millstream/millstream/internal/telemetry"
 	"github.com/millstream/millstream/query"
 	"github.com/millstream/millstream/query/engine"
+	"github.com/millstream/millstream/rpc"
 	"github.com/millstream/millstream/store"
 )
 
@@ -45,30 +46,39 @@ type Pace struct {
 type parts struct {
 	Options
 	cfg        *config.Config
+	drain      context.CancelFunc // ends the node in order
 	log        *slog.Logger
 	collector  *telemetry.Collector
 	registry   *prometheus.Registry
 	store      *store.Store
 	auth       *auth.Service
 	membership *cluster.Membership
-	writer     *ingest.Writer
-	router     *ingest.Router
-	bucket     blob.Bucket
-	pool       *engine.Pool
-	engine     *query.Engine
+	peers      *rpc.Clients // nil on a node that is alone
+	rpc        *rpc.Server  // likewise
+	load       load
+	bucket     blob.Bucket    // nil on a node that keeps no segments
+	writer     *ingest.Writer // nil without the role intake
+	router     *ingest.Router // nil without router and intake
+	pool       *engine.Pool   // nil without the role querier
+	engine     *query.Engine  // likewise
 	api        *api.API
 	handler    http.Handler
 	began      time.Time
 }
 
-// Run runs a standalone node until ctx ends: its parts start in this order, each after the previous is ready, and stop one at a time in reverse. A drain is
-// this list read backwards: the node's row goes first, then requests finish, the intake publishes, and the database stops last.
+// Run runs a node until ctx ends or it is drained: the parts of its roles start in order, each after the previous is ready, and stop one at a time in reverse.
 func Run(ctx context.Context, cfg *config.Config, o Options) (err error) {
 	if !cfg.Node.Alone() {
 		return errors.New("[node].roles: this release runs standalone only")
 	}
 	p := newParts(cfg, o)
-	limitHeap(cfg)
+	ctx, p.drain = context.WithCancel(ctx)
+	defer p.drain()
+	held, err := lock(cfg.Node.DataDir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = joinClose(err, held.Close()) }()
 	db, err := p.openDatabase(ctx)
 	if err != nil {
 		return err
@@ -79,22 +89,37 @@ func Run(ctx context.Context, cfg *config.Config, o Options) (err error) {
 		return err
 	}
 	defer func() { err = joinClose(err, closeParts()) }()
-	return node.Run(ctx, p.log, cfg.Grace(),
-		node.Service{Name: "database", Run: db.watch},
-		node.Service{Name: "membership", Run: p.membership.Run},
-		node.Service{Name: "intake", Run: p.writer.Run},
-		node.Service{Name: "announcements", Run: p.listen},
-		node.Service{Name: "upkeep", Run: p.upkeep},
-		node.Service{Name: "telemetry", Run: p.selfCollect},
-		node.Service{Name: "otlp", Run: p.serveGRPC},
-		node.Service{Name: "http", Run: p.serveHTTP},
-		node.Service{Name: "announce", Run: p.announce},
-	)
+	p.log.Info("starting", "node", cfg.Node.ID, "roles", cfg.Node.Roles, "version", o.Version)
+	return node.Run(ctx, p.log, cfg.Grace(), p.services(db)...)
 }
 
-// limitHeap makes the garbage collector work harder rather than let the heap pass the node's share: of what the SQL engine may not have, a quarter is left to
-// the database and the page cache. GOMEMLIMIT overrides it.
-func limitHeap(cfg *config.Config) {
+// services are what the node's roles take, in the order of their start. A drain is the list read backwards: the node's row goes first, while it still answers
+// everything for as long as others may think that it is there; then requests finish, the intake publishes while its unflushed rows can still be read, and the
+// database stops last.
+func (p *parts) services(db *database) []node.Service {
+	has := p.cfg.Node.Has
+	var list []node.Service
+	add := func(on bool, name string, run func(context.Context, func()) error) {
+		if on {
+			list = append(list, node.Service{Name: name, Run: run})
+		}
+	}
+	add(true, "database", db.watch)
+	add(true, "membership", p.membership.Run)
+	add(p.rpc != nil, "rpc", p.serveRPC)
+	add(p.writer != nil, "intake", p.writer.Run)
+	add(true, "announcements", p.listen)
+	add(has(config.Compactor), "upkeep", p.upkeep)
+	add(p.writer != nil, "telemetry", p.selfCollect)
+	add(p.router != nil, "otlp", p.serveOTLP)
+	add(true, "http", p.serveHTTP)
+	add(true, "announce", p.announce)
+	return list
+}
+
+// LimitHeap makes the garbage collector work harder rather than let the process's heap pass the node's share: of what the SQL engine may not have, a quarter is
+// left to the database and the page cache. GOMEMLIMIT overrides it.
+func LimitHeap(cfg *config.Config) {
 	if debug.SetMemoryLimit(-1) == math.MaxInt64 {
 		debug.SetMemoryLimit(heapLimit(config.Memory(), cfg))
 	}
@@ -102,7 +127,11 @@ func limitHeap(cfg *config.Config) {
 
 func heapLimit(memory config.Size, cfg *config.Config) int64 {
 	const least = 512 << 20 // beside the buffer of unflushed rows; with less the collector would hardly stop
-	return int64(max((memory-cfg.Querier.MemoryLimit)/4*3, cfg.Intake.BufferTotal+least))
+	engine := cfg.Querier.MemoryLimit
+	if !cfg.Node.Has(config.Querier) {
+		engine = 0
+	}
+	return int64(max((memory-engine)/4*3, cfg.Intake.BufferTotal+least))
 }
 
 func newParts(cfg *config.Config, o Options) *parts {
@@ -123,12 +152,17 @@ func WithStore(ctx context.Context, cfg *config.Config, o Options, f func(*store
 	return f(p.store, p.log)
 }
 
-// announce is the last to start: then the node is ready, and says how to use it.
+// announce is the last to start: then the node is ready, and says how to use it. It is the first to stop: the row goes, and the node goes on as before until no
+// other can have a view with it.
 func (p *parts) announce(ctx context.Context, ready func()) error {
-	return p.membership.Announce(ctx, func() {
+	err := p.membership.Announce(ctx, func() {
 		p.log.Info("ready", "took", time.Since(p.began).Round(time.Millisecond), "version", p.Version)
 		ready()
 	})
+	if p.clustered() && err == nil {
+		time.Sleep(p.viewAge())
+	}
+	return err
 }
 
 // upkeep deletes what has expired in the database.
@@ -156,7 +190,9 @@ func (p *parts) listen(ctx context.Context, ready func()) error {
 	err := p.store.Listen(ctx, func(channel, payload string) {
 		switch channel {
 		case store.ChannelStreams:
-			p.writer.Forget(millstream.StreamID(payload))
+			if p.writer != nil {
+				p.writer.Forget(millstream.StreamID(payload))
+			}
 		case store.ChannelNodes:
 			p.membership.Changed()
 		case store.ChannelAuth:

@@ -8,14 +8,20 @@ import (
 	"net/http"
 	"strings"
 
+	"google.golang.org/grpc"
+
 	"github.com/millstream/millstream/api"
+	"github.com/millstream/millstream/internal/config"
 )
 
-// serveHTTP answers the API until ctx ends, then finishes the requests it has.
+// serveHTTP answers the API, or health and metrics alone, until ctx ends, then finishes the requests it has.
 func (p *parts) serveHTTP(ctx context.Context, ready func()) error {
-	code, err := p.auth.Start(ctx, p.cfg.Auth.RootEmail, p.cfg.Auth.RootPassword)
-	if err != nil {
-		return fmt.Errorf("prepare sign-in: %w", err)
+	full, code := p.cfg.Node.Has(config.Router), ""
+	if full {
+		var err error
+		if code, err = p.auth.Start(ctx, p.cfg.Auth.RootEmail, p.cfg.Auth.RootPassword); err != nil {
+			return fmt.Errorf("prepare sign-in: %w", err)
+		}
 	}
 	l, err := net.Listen("tcp", p.cfg.HTTP.Listen)
 	if err != nil {
@@ -24,7 +30,10 @@ func (p *parts) serveHTTP(ctx context.Context, ready func()) error {
 	srv := api.Server(p.handler, p.log)
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
-	p.welcome(l.Addr(), code)
+	p.log.Info("listening", "setting", "[http].listen", "address", l.Addr().String())
+	if full {
+		p.welcome(l.Addr(), code)
+	}
 	ready()
 	select {
 	case err := <-served:
@@ -40,15 +49,20 @@ func (p *parts) serveHTTP(ctx context.Context, ready func()) error {
 	return err
 }
 
-// serveGRPC answers OTLP gRPC until ctx ends, then finishes the calls it has.
-func (p *parts) serveGRPC(ctx context.Context, ready func()) error {
-	l, err := net.Listen("tcp", p.cfg.OTLP.Listen)
+// serveOTLP answers OTLP gRPC until ctx ends, then finishes the calls it has.
+func (p *parts) serveOTLP(ctx context.Context, ready func()) error {
+	return p.serveCalls(ctx, ready, "[otlp].listen", p.cfg.OTLP.Listen, p.api.GRPC())
+}
+
+// serveCalls runs a gRPC server at the address of a setting.
+func (p *parts) serveCalls(ctx context.Context, ready func(), setting, address string, srv *grpc.Server) error {
+	l, err := net.Listen("tcp", address)
 	if err != nil {
-		return fmt.Errorf("[otlp].listen: %w", err)
+		return fmt.Errorf("%s: %w", setting, err)
 	}
-	srv := p.api.GRPC()
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
+	p.log.Info("listening", "setting", setting, "address", l.Addr().String())
 	ready()
 	select {
 	case err := <-served:

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +16,6 @@ import (
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/api"
 	"github.com/millstream/millstream/blob"
-	"github.com/millstream/millstream/cluster"
 	"github.com/millstream/millstream/ingest"
 	"github.com/millstream/millstream/ingest/decode"
 	"github.com/millstream/millstream/ingest/wal"
@@ -99,24 +99,48 @@ func joinClose(err, closeErr error) error { return errors.Join(err, closeErr) }
 
 // build makes the parts that need an open database, none of which runs yet, and returns what closes them.
 func (p *parts) build(ctx context.Context) (closeParts func() error, err error) {
-	if p.auth, err = p.newAuth(); err != nil {
-		return nil, err
-	}
-	bucket, err := openBucket(ctx, &p.cfg.ObjectStore)
-	if err != nil {
-		return nil, err
-	}
-	p.bucket = bucket
-	p.newIntake(bucket)
+	has := p.cfg.Node.Has
+	var closers closers
+	fail := func(err error) (func() error, error) { return nil, errors.Join(err, closers.close()) }
 	p.newMembership()
-	closeQuery, err := p.newQuery(bucket)
-	if err != nil {
-		return nil, err
+	if has(config.Intake) || has(config.Querier) || has(config.Compactor) {
+		if p.bucket, err = openBucket(ctx, &p.cfg.ObjectStore); err != nil {
+			return fail(err)
+		}
+	}
+	if has(config.Router) || has(config.Intake) {
+		if p.auth, err = p.newAuth(); err != nil {
+			return fail(err)
+		}
+	}
+	if has(config.Intake) {
+		p.newIntake()
+	}
+	if p.clustered() {
+		p.newRPC(&closers)
+	}
+	if has(config.Querier) {
+		if err := p.newQuery(&closers); err != nil {
+			return fail(err)
+		}
 	}
 	if err := p.newAPI(); err != nil {
-		return nil, errors.Join(err, closeQuery())
+		return fail(err)
 	}
-	return closeQuery, nil
+	return closers.close, nil
+}
+
+// closers are what is closed when the services have ended, the last first.
+type closers []func() error
+
+func (c *closers) add(f func() error) { *c = append(*c, f) }
+
+func (c *closers) close() error {
+	var errs []error
+	for i := len(*c) - 1; i >= 0; i-- {
+		errs = append(errs, (*c)[i]())
+	}
+	return errors.Join(errs...)
 }
 
 func (p *parts) newAuth() (*auth.Service, error) {
@@ -134,27 +158,27 @@ func (p *parts) newAuth() (*auth.Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("[cipher].key: %w", err)
 	}
-	return auth.New(auth.Config{Store: p.store, Cipher: sealer, JWTSecret: p.cfg.Auth.JWTSecretOverride, AccessTTL: time.Duration(p.cfg.Auth.TokenTTLSecs) * time.Second, Log: p.log})
+	return auth.New(auth.Config{Store: p.store, Cipher: sealer, JWTSecret: p.cfg.Auth.JWTSecretOverride, AccessTTL: secs(p.cfg.Auth.TokenTTLSecs), Log: p.log})
 }
 
 func openBucket(ctx context.Context, c *config.ObjectStore) (blob.Bucket, error) {
 	if c.Backend == "s3" {
 		return blob.NewS3(ctx, blob.S3Config{
 			Bucket: c.Bucket, Region: c.Region, Endpoint: c.Endpoint, PathStyle: c.PathStyle, AccessKey: c.AccessKey, SecretKey: c.SecretKey,
-			MultipartThreshold: int64(c.MultipartThresholdSize), MaxConcurrency: c.MaxConcurrency, OpTimeout: time.Duration(c.OpTimeoutSecs) * time.Second,
+			MultipartThreshold: int64(c.MultipartThresholdSize), MaxConcurrency: c.MaxConcurrency, OpTimeout: secs(c.OpTimeoutSecs),
 		})
 	}
 	return blob.NewDir(c.Root)
 }
 
-func (p *parts) newIntake(bucket blob.Bucket) {
+func (p *parts) newIntake() {
 	c := p.cfg
 	p.writer = ingest.NewWriter(ingest.WriterConfig{
 		Node: millstream.NodeID(c.Node.ID), Addr: c.Cluster.AdvertiseAddr, Incarnation: func() int64 { return p.membership.Incarnation() },
-		Catalog: p.store, Bucket: bucket,
+		Catalog: p.store, Bucket: p.bucket,
 		WAL:        walOptions(&c.WAL),
 		BufferDir:  filepath.Join(c.Node.DataDir, "buffer"),
-		BufferSize: int64(c.Intake.BufferSize), BufferTotal: int64(c.Intake.BufferTotal), FlushInterval: time.Duration(c.Intake.FlushIntervalSecs) * time.Second,
+		BufferSize: int64(c.Intake.BufferSize), BufferTotal: int64(c.Intake.BufferTotal), FlushInterval: cmp.Or(p.Pace.Flush, secs(c.Intake.FlushIntervalSecs)),
 		Log: p.log, Registerer: p.registry,
 	})
 	p.router = ingest.NewRouter(ingest.RouterConfig{Self: millstream.NodeID(c.Node.ID), Local: p.writer, Pins: p.store, Registerer: p.registry})
@@ -168,72 +192,37 @@ func walOptions(c *config.WAL) wal.Options {
 	return o
 }
 
-func (p *parts) newMembership() {
-	c := &p.cfg.Cluster
-	p.membership = cluster.NewMembership(cluster.Config{
-		Registry: p.store, Log: p.log, Registerer: p.registry, Interval: time.Duration(c.HeartbeatIntervalSecs) * time.Second,
-		Self:     millstream.Member{ID: millstream.NodeID(p.cfg.Node.ID), Addr: c.AdvertiseAddr, Roles: p.cfg.Node.Roles, Version: p.Version, StartedAt: p.began},
-		Timeouts: cluster.Timeouts{Peer: time.Duration(c.PeerTimeoutSecs) * time.Second},
-		Beat:     p.beat,
-	})
-}
-
-// beat sends a heartbeat and tells the intake what the database says of its WAL.
-func (p *parts) beat(ctx context.Context, self millstream.Member) (cluster.Beat, error) {
-	var wals []millstream.WALID
-	if id := p.writer.WAL(); id != "" { // none before the intake has opened its directory
-		wals = append(wals, id)
-	}
-	b, err := p.store.Heartbeat(ctx, self, wals)
-	if err == nil {
-		p.writer.Beat(b)
-	}
-	return cluster.Beat{At: b.Now, Written: b.Written, Fenced: b.Fenced}, err
-}
-
-func (p *parts) newQuery(bucket blob.Bucket) (closeAll func() error, err error) {
+func (p *parts) newQuery(closers *closers) error {
 	c := &p.cfg.Querier
-	var closers []func() error
-	closeAll = func() error {
-		var errs []error
-		for i := len(closers) - 1; i >= 0; i-- {
-			errs = append(errs, closers[i]())
-		}
-		return errors.Join(errs...)
-	}
-	fail := func(err error) (func() error, error) { return nil, errors.Join(err, closeAll()) }
-	segments, err := cache.Open(cache.Config{Bucket: bucket, Dir: p.cfg.Cache.Dir, MaxSize: int64(p.cfg.Cache.MaxSize), MinFree: int64(p.cfg.Cache.MinFree), Open: query.SegmentOpener(), Log: p.log, Registerer: p.registry})
+	segments, err := cache.Open(cache.Config{Bucket: p.bucket, Dir: p.cfg.Cache.Dir, MaxSize: int64(p.cfg.Cache.MaxSize), MinFree: int64(p.cfg.Cache.MinFree), Open: query.SegmentOpener(), Log: p.log, Registerer: p.registry})
 	if err != nil {
-		return fail(err)
+		return err
 	}
-	closers = append(closers, segments.Close)
+	closers.add(segments.Close)
 	gate, err := sql.NewGate()
 	if err != nil {
-		return fail(err)
+		return err
 	}
-	closers = append(closers, gate.Close)
+	closers.add(gate.Close)
 	children, err := scratch(p.cfg.Node.DataDir, "engine")
 	if err != nil {
-		return fail(err)
+		return err
 	}
 	pool, err := engine.New(engine.Options{Dir: children, Children: max(2, c.Threads), Threads: c.Threads, Memory: int64(c.MemoryLimit) / int64(max(2, c.Threads)), Log: p.log, Registerer: p.registry})
 	if err != nil {
-		return fail(err)
+		return err
 	}
 	p.pool = pool
-	closers = append(closers, pool.Close)
+	closers.add(pool.Close)
 	temp, err := scratch(p.cfg.Node.DataDir, "query")
 	if err != nil {
-		return fail(err)
+		return err
 	}
 	p.engine, err = query.New(query.Config{
 		Catalog: p.store, Unflushed: p.writer, Cache: segments, Gate: gate, SQL: pool, TempDir: temp, Workers: c.Threads, Log: p.log, Registerer: p.registry,
-		Limits: query.Limits{Timeout: time.Duration(c.TimeoutSecs) * time.Second, MaxScanRows: int64(c.MaxScanRows), MaxResultRows: c.MaxResultRows, AsyncRows: int64(c.AutoAsyncThresholdRows)},
+		Limits: query.Limits{Timeout: secs(c.TimeoutSecs), MaxScanRows: int64(c.MaxScanRows), MaxResultRows: c.MaxResultRows, AsyncRows: int64(c.AutoAsyncThresholdRows)},
 	})
-	if err != nil {
-		return fail(err)
-	}
-	return closeAll, nil
+	return err
 }
 
 // scratch makes a private directory for temporary files below the data directory.
@@ -248,15 +237,20 @@ func scratch(dataDir, name string) (string, error) {
 	return dir, nil
 }
 
-// readiness are the checks of readyz. Without the database the node is not ready; without the others it does less: reads what it has, or takes writes up to its
-// limits.
+// readiness are the checks of readyz. Without the database, or fenced, the node is not ready; without the others it does less: reads what it has, or takes writes
+// up to its limits.
 func (p *parts) readiness() []api.Check {
-	return []api.Check{
-		{Name: "database", Vital: true, Run: p.store.Ping},
-		{Name: "object_store", Run: p.checkBucket},
-		{Name: "wal", Run: p.writer.Check},
-		{Name: "sql_engine", Run: p.pool.Check},
+	checks := []api.Check{{Name: "database", Vital: true, Run: p.store.Ping}, {Name: "membership", Vital: true, Run: p.checkFence}}
+	if p.bucket != nil {
+		checks = append(checks, api.Check{Name: "object_store", Run: p.checkBucket})
 	}
+	if p.writer != nil {
+		checks = append(checks, api.Check{Name: "wal", Run: p.writer.Check})
+	}
+	if p.pool != nil {
+		checks = append(checks, api.Check{Name: "sql_engine", Run: p.pool.Check})
+	}
+	return checks
 }
 
 // checkBucket asks the object store for what is not there.
@@ -286,14 +280,28 @@ func (p *parts) newAPI() error {
 	}
 	live := p.live()
 	p.api = &api.API{
-		Auth: p.auth, Streams: live, Nodes: p.store, Documents: p.store, Finder: p.store, Names: p.engine, Intake: p.router, Query: p.engine, Queries: p.engine, Metrics: p.engine, Metadata: live, Explore: p.engine, Search: p.engine, Traces: p.engine, Flusher: p.writer, Node: c.Node.ID,
-		PromQL: promql.New(promql.Options{Timeout: time.Duration(c.Querier.TimeoutSecs) * time.Second, Log: p.log, Registerer: p.registry}),
+		Auth: p.auth, Streams: live, Nodes: p.store, Documents: p.store, Finder: p.store, Metadata: live, Node: c.Node.ID,
 		Checks: p.readiness(),
 		Limits: decode.Limits{
 			Limits:  millstream.Limits{MaxFields: c.Intake.MaxFields, MaxRecord: int(c.Intake.MaxRecord), MaxDepth: c.Intake.MaxDepth},
 			MaxBody: int64(c.Intake.MaxBody), MaxDecoded: int64(c.Intake.MaxDecoded), MaxPast: time.Duration(c.Intake.MaxPastHours) * time.Hour, MaxFuture: time.Duration(c.Intake.MaxFutureSecs) * time.Second,
 		},
 		Log: p.log, Registerer: p.registry, Gatherer: p.registry, Now: time.Now, BasePath: c.HTTP.BasePath, TrustedProxies: proxies, Version: p.Version,
+	}
+	if p.writer != nil { // an interface that holds a nil pointer is not nil
+		p.api.Flusher = p.writer
+	}
+	if p.router != nil {
+		p.api.Intake = p.router
+	}
+	if e := p.engine; e != nil {
+		p.api.Query, p.api.Queries, p.api.Metrics, p.api.Explore, p.api.Search, p.api.Traces, p.api.Names = e, e, e, e, e, e, e
+		p.api.PromQL = promql.New(promql.Options{Timeout: secs(c.Querier.TimeoutSecs), Log: p.log, Registerer: p.registry})
+	}
+	if !c.Node.Has(config.Router) {
+		var err error
+		p.handler, err = p.api.HealthHandler()
+		return err
 	}
 	pages, err := p.newPages(proxies)
 	if err != nil {
