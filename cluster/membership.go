@@ -240,7 +240,7 @@ func (m *Membership) read(ctx context.Context) error {
 	if at.Sub(m.back) <= m.cfg.Timeouts.Peer {
 		members = hold(members, last, m.back)
 	}
-	m.seen.Store(&seen{view: NewView(members, at, m.cfg.Timeouts), at: now})
+	m.seen.Store(&seen{view: newView(members, at, m.cfg.Timeouts, last.placement), at: now})
 	return nil
 }
 
@@ -309,6 +309,7 @@ func (m *Membership) register(reg prometheus.Registerer) {
 	}
 	gauge("millstream_cluster_members", "Members that have a row, live or not.", func() float64 { return float64(len(m.View().members)) })
 	gauge("millstream_cluster_view_age_seconds", "Time since the members were read.", func() float64 { return m.cfg.Now().Sub(m.seen.Load().at).Seconds() })
+	gauge("millstream_placement_version", "Grows whenever the queriers that own segments, or their weights, change; compare it with itself only.", func() float64 { return float64(m.View().Placement().Version()) })
 	gauge("millstream_cluster_fenced", "1 when another process was started under this node's id.", func() float64 { return number(m.Fenced()) })
 	gauge("millstream_cluster_draining", "1 when this node has left the membership or is about to.", func() float64 { return number(m.Draining()) })
 }

@@ -38,10 +38,11 @@ func (t Timeouts) orDefault() Timeouts {
 
 // View is what one reading of the members said. It never changes: whoever takes several decisions that must agree takes them from one view.
 type View struct {
-	at       time.Time
-	timeouts Timeouts
-	members  []millstream.Member // by id
-	live     map[string]roster   // by role
+	at        time.Time
+	timeouts  Timeouts
+	members   []millstream.Member // by id
+	live      map[string]roster   // by role
+	placement *Placement
 }
 
 // roster is who does the work of a role, in the order of ids.
@@ -52,6 +53,11 @@ type roster struct {
 
 // NewView makes a view of the members as they were read at a time of the database's clock.
 func NewView(members []millstream.Member, at time.Time, t Timeouts) *View {
+	return newView(members, at, t, &Placement{})
+}
+
+// newView keeps the last placement if it is still right.
+func newView(members []millstream.Member, at time.Time, t Timeouts, last *Placement) *View {
 	v := &View{at: at, timeouts: t.orDefault(), members: slices.Clone(members), live: make(map[string]roster, len(roles))}
 	slices.SortFunc(v.members, func(a, b millstream.Member) int { return strings.Compare(string(a.ID), string(b.ID)) })
 	for i := range v.members {
@@ -68,7 +74,38 @@ func NewView(members []millstream.Member, at time.Time, t Timeouts) *View {
 			}
 		}
 	}
+	v.placement = newPlacement(v.placeable(), last)
 	return v
+}
+
+// placeable are the queriers that own segments. Of two rows with one cache directory, as after a restart under another id, the later started holds it.
+func (v *View) placeable() []Node {
+	var members []millstream.Member
+	for _, m := range v.members {
+		if HasRole(m, Querier) && !m.Draining && m.HeartbeatAge <= v.timeouts.Drop {
+			members = append(members, m)
+		}
+	}
+	slices.SortStableFunc(members, func(a, b millstream.Member) int { return b.StartedAt.Compare(a.StartedAt) })
+	nodes := make([]Node, len(members))
+	for i, m := range members {
+		nodes[i] = Node{ID: cmp.Or(m.PlacementID, string(m.ID)), Node: m.ID, MilliCPU: m.MilliCPU}
+	}
+	return nodes
+}
+
+// Placement says which querier owns a segment. Views of one membership share it as long as it stays the same.
+func (v *View) Placement() *Placement { return v.placement }
+
+// Owners are the querier that owns a segment and its standbys in order, at most most of them. One that is silent for longer than the peer timeout keeps its
+// segments for a while; State tells, and its work goes to the next.
+func (v *View) Owners(segment Key, most int) []millstream.Member {
+	ranked := v.placement.Rank(segment, most)
+	out := make([]millstream.Member, len(ranked))
+	for i, r := range ranked {
+		out[i], _ = v.Member(r.Node.Node)
+	}
+	return out
 }
 
 // At is the database's time at which the members were read; zero if there were none.
