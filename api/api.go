@@ -1,14 +1,18 @@
 // Package api is the HTTP API: a file per noun, one table of routes with their policies, and one place that turns an error into a reply.
 //
+// In a cluster the API is the same on every node that serves it: what takes a query engine is answered by a querier where there is none; see forward.go.
+//
 // A request passes the frame (request id, client address, headers, log, metrics, panics), the router, the guard of its route (credentials, policy, rate
 // limit, time limit) and reaches a handler, which reads, calls once and renders. A route without a policy cannot be served: Handler refuses to build.
 package api
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,7 +28,8 @@ import (
 // v1 is the root of the API below the base path.
 const v1 = "/api/v1"
 
-// API serves the HTTP API. Its fields are set once, before Handler.
+// API serves the HTTP API. Its fields are set once, before Handler. Those that want a *query.Engine, and PromQL, are nil on a node without one; nil are also Intake
+// and Flusher where a node takes no writes.
 type API struct {
 	Auth      *auth.Service
 	Streams   streams        // ingest.Live
@@ -42,11 +47,15 @@ type API struct {
 	Names     nameReader     // *query.Engine; nil: only what the database knows is found
 	Documents documents      // *store.Store
 	PromQL    *promql.API
+	Peers     *Peers  // the other nodes; nil: the node is alone
 	Limiter   limiter // per organization and rate class; nil: no limits
 	Checks    []Check // what readyz asks
-	Limits    decode.Limits
-	Session   func(http.ResponseWriter, *http.Request) (*auth.Principal, error) // of a web page's script; nil without an error: it has none
-	Pages     func(http.ResponseWriter, *http.Request) error                    // answers what no route does, such as the web pages; nil: nothing does
+	// Drain makes this node leave the cluster, then finish its work and stop. It returns when the node has begun to; once more is no error.
+	Drain    func(ctx context.Context) error
+	Draining func() bool // the node is about to stop: readyz says so, for load balancers; nil: never
+	Limits   decode.Limits
+	Session  func(http.ResponseWriter, *http.Request) (*auth.Principal, error) // of a web page's script; nil without an error: it has none
+	Pages    func(http.ResponseWriter, *http.Request) error                    // answers what no route does, such as the web pages; nil: nothing does
 
 	Log        *slog.Logger
 	Registerer prometheus.Registerer
@@ -62,8 +71,9 @@ type API struct {
 	unmatched *meters // of requests that no route matched
 	ready     *readiness
 	names     *names
-	stall     time.Duration // how long the other side of a connection may do nothing; 0: defaultStall
-	spec      []byte        // the OpenAPI document
+	passed    func(context.Context) []byte // whom a request that another node passed on is for; nil: requests come from outside
+	stall     time.Duration                // how long the other side of a connection may do nothing; 0: defaultStall
+	spec      []byte                       // the OpenAPI document
 }
 
 // limiter says whether an organization may make one more request of a class, and else when.
@@ -89,14 +99,31 @@ func (a *API) routes() []route {
 func (a *API) Handler() (http.Handler, error) { return a.build(a.routes()) }
 
 // HealthHandler builds what every other node answers: health, readiness and metrics, and nothing else.
-func (a *API) HealthHandler() (http.Handler, error) { return a.build(a.healthRoutes()) }
+func (a *API) HealthHandler() (http.Handler, error) {
+	a.Pages = nil
+	return a.build(a.healthRoutes())
+}
+
+// QueryHandler builds what a querier answers of the requests that other nodes pass on: the routes that take an engine, without the base path. principal gives
+// whom a request is for, as auth.Principal.Encode wrote it; credentials and rates were checked where the request came in. A reply that broke after it had begun
+// ends in a panic with http.ErrAbortHandler, and must be cut there.
+func (a *API) QueryHandler(principal func(context.Context) []byte) (http.Handler, error) {
+	q := *a
+	q.passed, q.BasePath, q.TrustedProxies = principal, "", nil
+	q.Peers, q.Limiter, q.Session, q.Pages = nil, nil, nil, nil
+	return q.build(slices.DeleteFunc(q.routes(), func(rt route) bool { return rt.at == anywhere }))
+}
 
 func (a *API) build(routes []route) (http.Handler, error) {
-	a.metrics, a.ready = newMetrics(a.Registerer), &readiness{}
+	a.metrics, a.ready = newMetrics(a.Registerer, a.passed != nil), &readiness{}
 	a.names = &names{read: a.Names, log: a.Log, now: a.Now, orgs: map[millstream.OrgID]*orgNames{}}
 	a.unmatched = a.metrics.of("unmatched", "other")
 	for i := range routes {
-		routes[i].meters = a.metrics.of(routes[i].path, routes[i].method)
+		rt := &routes[i]
+		rt.meters = a.metrics.of(rt.path, rt.method)
+		if rt.at == onQuerier && a.Query == nil {
+			rt.handle = a.forward
+		}
 	}
 	if a.stall == 0 {
 		a.stall = defaultStall

@@ -61,6 +61,9 @@ var fixedHeaders = []struct {
 func (a *API) frame(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := &call{id: requestID(r), start: a.Now(), addr: a.clientAddr(r)}
+		if a.passed != nil {
+			c.tag = []any{"passed_on", true} // the node that the request came to logs it as well, under the same id
+		}
 		r = r.WithContext(context.WithValue(r.Context(), callKey{}, c))
 		out := newWriter(w, r, a.stall)
 		h := out.Header()
@@ -197,6 +200,9 @@ func (a *API) admit(w http.ResponseWriter, r *http.Request, c *call, p policy) e
 
 // principal is whom a request's credential belongs to, or the session of the page whose script made it.
 func (a *API) principal(w http.ResponseWriter, r *http.Request) (*auth.Principal, error) {
+	if a.passed != nil {
+		return auth.DecodePrincipal(a.passed(r.Context()))
+	}
 	credential := r.Header.Get("Authorization")
 	if credential == "" && a.Session != nil {
 		if p, err := a.Session(w, r); p != nil || err != nil {

@@ -29,6 +29,14 @@ type nodesView struct {
 	Nodes []nodeView `json:"nodes"`
 }
 
+// What a node is, as others see it.
+const (
+	stateUp       = "up"
+	stateSilent   = "silent"   // its heartbeats are late: it gets no work
+	stateDraining = "draining" // it is leaving
+	stateFenced   = "fenced"   // another process runs under its id: it takes no writes
+)
+
 const (
 	// listedSilence is how long a node that sends no heartbeats stays in the list; its row is deleted then.
 	listedSilence = 5 * time.Minute

@@ -46,11 +46,11 @@ type fieldsBody struct {
 
 func (a *API) exploreRoutes() []route {
 	return []route{
-		{method: "POST", path: v1 + "/query/histogram", policy: readTelemetry(), handle: a.histogram, doc: operation{summary: "Records per time bucket", body: histogramBody{}, reply: query.Histogram{}}},
-		{method: "POST", path: v1 + "/query/fields", policy: readTelemetry(), handle: a.fields, doc: operation{summary: "Fields and their most frequent values", body: fieldsBody{}, reply: query.FieldStats{}}},
-		{method: "POST", path: v1 + "/query/patterns", policy: readTelemetry(), handle: a.patterns, doc: operation{summary: "Patterns of similar messages", body: patternsBody{}, reply: query.Patterns{}}},
-		{method: "POST", path: v1 + "/query/context", policy: readTelemetry(), handle: a.context, doc: operation{summary: "The records before and after a time", body: contextBody{}, reply: query.Context{}}},
-		{method: "GET", path: v1 + "/query/tail", policy: readTelemetry(), handle: a.tail, doc: operation{summary: "New records as server-sent events", replyType: "text/event-stream",
+		{method: "POST", path: v1 + "/query/histogram", policy: readTelemetry(), at: onQuerier, handle: a.histogram, doc: operation{summary: "Records per time bucket", body: histogramBody{}, reply: query.Histogram{}}},
+		{method: "POST", path: v1 + "/query/fields", policy: readTelemetry(), at: onQuerier, handle: a.fields, doc: operation{summary: "Fields and their most frequent values", body: fieldsBody{}, reply: query.FieldStats{}}},
+		{method: "POST", path: v1 + "/query/patterns", policy: readTelemetry(), at: onQuerier, handle: a.patterns, doc: operation{summary: "Patterns of similar messages", body: patternsBody{}, reply: query.Patterns{}}},
+		{method: "POST", path: v1 + "/query/context", policy: readTelemetry(), at: onQuerier, handle: a.context, doc: operation{summary: "The records before and after a time", body: contextBody{}, reply: query.Context{}}},
+		{method: "GET", path: v1 + "/query/tail", policy: readTelemetry(), at: onQuerier, handle: a.tail, doc: operation{summary: "New records as server-sent events", replyType: "text/event-stream",
 			query: []param{{"stream", "string", "name of the stream"}, {"signal", "string", "logs or traces"}, {"filter", "string", "a SQL condition, or a search"}, {"language", "string", "of the filter: sql or search"}}}},
 	}
 }

@@ -38,7 +38,7 @@ const (
 )
 
 func (a *API) findRoutes() []route {
-	return []route{{method: "GET", path: v1 + "/search", policy: need(auth.Query, auth.Viewer), handle: a.findNames,
+	return []route{{method: "GET", path: v1 + "/search", policy: need(auth.Query, auth.Viewer), at: onQuerier, handle: a.findNames,
 		doc: operation{summary: "Find streams, dashboards, views, services and metrics by name, or a pasted trace id", reply: findView{}, query: []param{
 			{"q", "string", "characters of the name in their order, in any case; or a trace id"}, {"limit", "integer", "1 to 100, default 20"},
 		}}}}

@@ -100,7 +100,7 @@ func emptyWorld(t testing.TB, change ...func(*API)) *world {
 		t.Fatal(err)
 	}
 	reg := prometheus.NewRegistry()
-	w.api = &API{Auth: w.auth, Streams: ingest.Live{Store: s}, Nodes: s, Documents: s, Finder: s, Log: log, Registerer: reg, Gatherer: reg, Now: w.now, Version: "test",
+	w.api = &API{Auth: w.auth, Streams: ingest.Live{Store: s}, Nodes: s, Documents: s, Finder: s, Query: cutQuerier{}, Log: log, Registerer: reg, Gatherer: reg, Now: w.now, Version: "test",
 		Checks: []Check{{Name: "postgres", Vital: true, Run: s.Ping}}}
 	for _, f := range change {
 		f(w.api)

@@ -38,7 +38,7 @@ type checkView struct {
 }
 
 type readyView struct {
-	Status string               `json:"status" doc:"ready or not_ready"`
+	Status string               `json:"status" doc:"ready, not_ready or draining"`
 	Checks map[string]checkView `json:"checks"`
 }
 
@@ -61,6 +61,9 @@ func (a *API) healthz(w http.ResponseWriter, _ *http.Request) error {
 
 func (a *API) readyz(w http.ResponseWriter, r *http.Request) error {
 	view := a.readiness(r.Context())
+	if a.Draining != nil && a.Draining() {
+		view.Status = stateDraining // it still serves what comes
+	}
 	if view.Status == "ready" {
 		return reply(w, http.StatusOK, view)
 	}

@@ -1,10 +1,12 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,21 +44,45 @@ func TestReadiness(t *testing.T) {
 	w.want(200, "GET", "/api/v1/healthz", "", nil, nil)
 }
 
-// A node without the full API answers health, readiness and metrics and nothing else.
+// A node without the full API answers health, readiness and metrics and nothing else: no page, no sign-in, no intake, whoever asks.
 func TestHealthHandler(t *testing.T) {
 	t.Parallel()
-	w := emptyWorld(t)
-	a := *w.api
-	a.Registerer, a.Gatherer = newRegistry()
-	h, err := a.HealthHandler()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for path, want := range map[string]int{"/api/v1/healthz": 200, "/api/v1/readyz": 200, "/metrics": 200, "/api/v1/users": 404, "/api/v1/openapi.json": 404, "/api/v1/auth/login": 404} {
-		rec := httptest.NewRecorder()
-		h.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, path, nil))
-		if rec.Code != want {
-			t.Errorf("%s: %d", path, rec.Code)
+	w := newWorld(t)
+	token := w.root()
+	for _, base := range []string{"", "/ms"} {
+		a := *w.api
+		a.Registerer, a.Gatherer = newRegistry()
+		a.BasePath = base
+		a.Pages = func(w http.ResponseWriter, _ *http.Request) error { w.WriteHeader(http.StatusOK); return nil }
+		h, err := a.HealthHandler()
+		if err != nil {
+			t.Fatal(err)
+		}
+		status := func(method, path string) int {
+			rec := httptest.NewRecorder()
+			r := httptest.NewRequest(method, path, strings.NewReader("{}"))
+			r.Header.Set("Authorization", "Bearer "+token)
+			r.Header.Set("Accept", "text/html")
+			h.ServeHTTP(rec, r)
+			return rec.Code
+		}
+		for _, path := range []string{"/api/v1/healthz", "/api/v1/readyz", "/metrics"} {
+			if code := status("GET", base+path); code != 200 {
+				t.Errorf("%s%s: %d", base, path, code)
+			}
+		}
+		for _, path := range []string{
+			"/", "", "/login", "/setup", "/logout", "/settings", "/default/logs", "/cluster/nodes", "/cluster/status", "/assets/app.js", "/favicon.ico", "/robots.txt", "/api", "/api/v1", "/api/v1/", "/api/v1/healthz/", "/api/v1/readyz/x", "/metrics/",
+			"/api/v1/users", "/api/v1/openapi.json", "/api/v1/auth/login", "/api/v1/cluster/nodes", "/api/v1/node/drain", "/api/v1/node/flush", "/api/v1/query", "/api/v1/intake/json/app", "/v1/logs", "/v1/metrics", "/v1/traces", "/debug/pprof/",
+		} {
+			for _, method := range []string{"GET", "POST"} {
+				if code := status(method, cmp.Or(base+path, "/x")); code != 404 {
+					t.Errorf("%s %s%s: %d", method, base, path, code)
+				}
+			}
+		}
+		if base != "" && status("GET", "/api/v1/healthz") != 404 {
+			t.Error("health is answered outside the base path")
 		}
 	}
 }

@@ -9,20 +9,45 @@ type metrics struct {
 	panics   prometheus.Counter
 	accepted *prometheus.CounterVec
 	rejected *prometheus.CounterVec
+
+	forwarded map[string]prometheus.Counter // by what became of a request that a querier was to answer
+	missed    prometheus.Counter
 }
 
-func newMetrics(reg prometheus.Registerer) *metrics {
+// What became of a request that a querier was to answer.
+const (
+	answered = "answered" // whatever the answer was
+	cut      = "cut"      // the answer broke off
+	nobody   = "nobody"   // no querier could be reached
+)
+
+// newMetrics registers the counters. Requests that other nodes passed on have metrics of their own, so that a sum over the cluster counts every request once.
+func newMetrics(reg prometheus.Registerer, passed bool) *metrics {
+	prefix := "millstream_api_"
+	if passed {
+		prefix = "millstream_querier_"
+	}
 	m := &metrics{
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "millstream_api_requests_total", Help: "Requests by route, method and class of status."},
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + "requests_total", Help: "Requests by route, method and class of status."},
 			[]string{"route", "method", "status"}),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "millstream_api_request_seconds", Help: "Time from the first byte of a request to the last of its reply.",
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: prefix + "request_seconds", Help: "Time from the first byte of a request to the last of its reply.",
 			Buckets: []float64{.001, .005, .025, .1, .5, 2.5, 10, 60}}, []string{"route"}),
-		inflight: prometheus.NewGauge(prometheus.GaugeOpts{Name: "millstream_api_requests_inflight", Help: "Requests being served."}),
-		panics:   prometheus.NewCounter(prometheus.CounterOpts{Name: "millstream_api_panics_total", Help: "Handlers that panicked."}),
+		inflight: prometheus.NewGauge(prometheus.GaugeOpts{Name: prefix + "requests_inflight", Help: "Requests being served."}),
+		panics:   prometheus.NewCounter(prometheus.CounterOpts{Name: prefix + "panics_total", Help: "Handlers that panicked."}),
+	}
+	reg.MustRegister(m.requests, m.seconds, m.inflight, m.panics)
+	if passed {
+		return m
 	}
 	m.accepted = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "millstream_api_records_accepted_total", Help: "Records taken, by intake protocol."}, []string{"protocol"})
 	m.rejected = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "millstream_api_records_rejected_total", Help: "Records refused one by one, by intake protocol."}, []string{"protocol"})
-	reg.MustRegister(m.requests, m.seconds, m.inflight, m.panics, m.accepted, m.rejected)
+	forwarded := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "millstream_api_forwarded_total", Help: "Requests passed on to queriers, by what became of them: answered, cut, nobody."}, []string{"result"})
+	m.missed = prometheus.NewCounter(prometheus.CounterOpts{Name: "millstream_api_forward_missed_total", Help: "Queriers that could not be reached with a request, which then went to the next."})
+	m.forwarded = map[string]prometheus.Counter{}
+	for _, result := range []string{answered, cut, nobody} {
+		m.forwarded[result] = forwarded.WithLabelValues(result)
+	}
+	reg.MustRegister(m.accepted, m.rejected, forwarded, m.missed)
 	return m
 }
 

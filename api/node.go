@@ -2,8 +2,12 @@ package api
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
+	"sync"
 
+	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/internal/auth"
 )
 
@@ -12,14 +16,100 @@ type flusher interface {
 	Flush(ctx context.Context) error
 }
 
+type drainView struct {
+	ID    string `json:"id"`
+	State string `json:"state" doc:"draining"`
+}
+
 func (a *API) nodeRoutes() []route {
-	return []route{{method: "POST", path: v1 + "/node/flush", policy: need(auth.Administer, auth.Admin).audited("node.flush"), handle: a.flush,
-		doc: operation{summary: "Publish everything that was acknowledged before the call, now instead of at the next interval"}}}
+	admin := need(auth.Administer, auth.Admin)
+	return []route{
+		{method: "POST", path: v1 + "/node/flush", policy: admin.audited("node.flush"), handle: a.flush,
+			doc: operation{summary: "Publish everything that was acknowledged before the call, now instead of at the next interval; on a node that takes no writes itself, every intake node does"}},
+		{method: "POST", path: v1 + "/node/drain", policy: admin.audited("node.drain"), handle: a.drainSelf,
+			doc: operation{summary: "Have the node that answers leave the cluster, finish its work and stop", reply: drainView{}, status: http.StatusAccepted}},
+		{method: "POST", path: v1 + "/cluster/nodes/{id}/drain", policy: admin.audited("node.drain"), handle: a.drainNode,
+			doc: operation{summary: "Have a node leave the cluster, finish its work and stop", reply: drainView{}, status: http.StatusAccepted}},
+	}
 }
 
 func (a *API) flush(w http.ResponseWriter, r *http.Request) error {
-	if err := a.Flusher.Flush(r.Context()); err != nil {
+	var err error
+	if a.Flusher != nil {
+		err = a.Flusher.Flush(r.Context())
+	} else {
+		err = a.Peers.flush(r.Context())
+	}
+	if err != nil {
 		return err
 	}
 	return empty(w)
+}
+
+// flush has every live intake publish, at once. It fails if any of them does.
+func (p *Peers) flush(ctx context.Context) error {
+	var intakes []millstream.Member
+	if p != nil {
+		intakes = p.Live("intake")
+	}
+	if len(intakes) == 0 {
+		return millstream.Errorf(millstream.Unavailable, "no intake node is available")
+	}
+	errs := make([]error, len(intakes))
+	var wg sync.WaitGroup
+	for i, m := range intakes {
+		wg.Go(func() {
+			if err := p.To(m).Flush(ctx); err != nil {
+				errs[i] = fmt.Errorf("node %s: %w", m.ID, err)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func (a *API) drainSelf(w http.ResponseWriter, r *http.Request) error { return a.drain(w, r, a.Node) }
+
+func (a *API) drainNode(w http.ResponseWriter, r *http.Request) error {
+	id, err := pathValue(r, "id")
+	if err != nil {
+		return err
+	}
+	return a.drain(w, r, id)
+}
+
+// drain asks this node or another one to leave. It is done when the node has begun to: its work may take as long as its grace.
+func (a *API) drain(w http.ResponseWriter, r *http.Request, id string) error {
+	begin := a.Drain
+	if id != a.Node {
+		m, err := a.member(r.Context(), id)
+		if err != nil {
+			return err
+		}
+		if begin = nil; a.Peers != nil {
+			begin = a.Peers.To(m).Drain
+		}
+	}
+	if begin == nil {
+		return millstream.Errorf(millstream.Unprocessable, "node %q cannot be drained from here: nodes ask each other only in a cluster with [cluster].internal_token or trusted_network set", id)
+	}
+	if err := begin(r.Context()); err != nil {
+		return err
+	}
+	a.record(r, entryOf(r, id))
+	return reply(w, http.StatusAccepted, drainView{id, stateDraining})
+}
+
+// member finds a node that the cluster knows of.
+func (a *API) member(ctx context.Context, id string) (millstream.Member, error) {
+	all, err := a.Nodes.Nodes(ctx, listedSilence)
+	if err != nil {
+		return millstream.Member{}, err
+	}
+	for _, m := range all {
+		if string(m.ID) == id {
+			return m, nil
+		}
+	}
+	return millstream.Member{}, millstream.Errorf(millstream.NotFound, "there is no node %q", id)
 }

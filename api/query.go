@@ -68,18 +68,19 @@ type answerView struct {
 }
 
 type runningQueriesView struct {
-	Queries []query.Running `json:"queries"`
+	Queries  []query.Running `json:"queries" doc:"oldest first"`
+	Warnings []string        `json:"warnings,omitempty" doc:"which queriers could not be asked"`
 }
 
 func (a *API) queryRoutes() []route {
 	return []route{
-		{method: "POST", path: v1 + "/query", policy: readTelemetry(), handle: a.query, doc: operation{summary: "Run a statement", body: queryBody{}, reply: answerView{},
+		{method: "POST", path: v1 + "/query", policy: readTelemetry(), at: onQuerier, handle: a.query, doc: operation{summary: "Run a statement", body: queryBody{}, reply: answerView{},
 			query: []param{{"download", "string", "name of the file as which a browser shall keep the answer"}}}},
-		{method: "POST", path: v1 + "/query/estimate", policy: readTelemetry(), handle: a.estimate, doc: operation{summary: "What a statement would read", body: queryBody{}, reply: query.Estimate{}}},
-		{method: "GET", path: v1 + "/query/running", policy: readTelemetry(), handle: a.listRunning, doc: operation{summary: "Queries that have not ended", reply: runningQueriesView{}}},
-		{method: "DELETE", path: v1 + "/query/running/{id}", policy: readTelemetry(), handle: a.cancelQuery, doc: operation{summary: "Cancel a query"}},
-		{method: "POST", path: v1 + "/query/running/{id}/stop", policy: readTelemetry(), handle: a.stopQuery, doc: operation{summary: "End a query with the rows that are ready"}},
-		{method: "POST", path: v1 + "/query/stream", policy: readTelemetry(), handle: a.stream, doc: operation{summary: "Run a statement and see it run: one frame a line", body: streamBody{}, replyType: "application/x-ndjson"}},
+		{method: "POST", path: v1 + "/query/estimate", policy: readTelemetry(), at: onQuerier, handle: a.estimate, doc: operation{summary: "What a statement would read", body: queryBody{}, reply: query.Estimate{}}},
+		{method: "GET", path: runningPath, policy: readTelemetry(), at: onEach, handle: a.listRunning, doc: operation{summary: "Queries that have not ended", reply: runningQueriesView{}}},
+		{method: "DELETE", path: runningPath + "/{id}", policy: readTelemetry(), at: onEach, handle: a.cancelQuery, doc: operation{summary: "Cancel a query"}},
+		{method: "POST", path: runningPath + "/{id}/stop", policy: readTelemetry(), at: onEach, handle: a.stopQuery, doc: operation{summary: "End a query with the rows that are ready"}},
+		{method: "POST", path: v1 + "/query/stream", policy: readTelemetry(), at: onQuerier, handle: a.stream, doc: operation{summary: "Run a statement and see it run: one frame a line", body: streamBody{}, replyType: "application/x-ndjson"}},
 	}
 }
 
@@ -244,36 +245,6 @@ func (a *API) estimate(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return reply(w, http.StatusOK, e)
-}
-
-func (a *API) listRunning(w http.ResponseWriter, r *http.Request) error {
-	list := a.Queries.Running(who(r).Org)
-	if list == nil {
-		list = []query.Running{}
-	}
-	return reply(w, http.StatusOK, runningQueriesView{list})
-}
-
-func (a *API) cancelQuery(w http.ResponseWriter, r *http.Request) error {
-	id, err := pathValue(r, "id")
-	if err != nil {
-		return err
-	}
-	if err := a.Queries.Cancel(who(r).Org, id); err != nil {
-		return err
-	}
-	return empty(w)
-}
-
-func (a *API) stopQuery(w http.ResponseWriter, r *http.Request) error {
-	id, err := pathValue(r, "id")
-	if err != nil {
-		return err
-	}
-	if err := a.Queries.Stop(who(r).Org, id); err != nil {
-		return err
-	}
-	return empty(w)
 }
 
 // stepOf reads the step of a PromQL range query from the parameters of a statement.

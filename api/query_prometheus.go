@@ -36,7 +36,7 @@ type metadataReader interface {
 func (a *API) promRoutes() []route {
 	const base = v1 + "/query/prometheus/api/v1"
 	line := func(method, path, summary string, h handler) route {
-		return route{method: method, path: base + path, policy: readTelemetry(), handle: h, doc: operation{summary: "Prometheus API: " + summary}, shape: promShape}
+		return route{method: method, path: base + path, policy: readTelemetry(), at: onQuerier, handle: h, doc: operation{summary: "Prometheus API: " + summary}, shape: promShape}
 	}
 	var routes []route
 	both := func(path, summary string, f promCall) { // Grafana posts its parameters as a form
@@ -64,7 +64,7 @@ func (a *API) promRoutes() []route {
 		return p.FormatQuery(v)
 	})
 	return append(routes,
-		route{method: "GET", path: v1 + "/query/metrics", policy: readTelemetry(), handle: a.findMetrics, doc: operation{summary: "Find metrics by name", reply: metricsView{}, query: []param{
+		route{method: "GET", path: v1 + "/query/metrics", policy: readTelemetry(), at: onQuerier, handle: a.findMetrics, doc: operation{summary: "Find metrics by name", reply: metricsView{}, query: []param{
 			{"search", "string", "words that the name has, in any case; names and words that begin with them come first"}, {"limit", "integer", "1 to 1000, default 1000"}}}},
 		line("GET", "/label/{name}/values", "label values", a.prom(func(ctx context.Context, p *promql.API, o promql.Open, r *http.Request, v url.Values) (*promql.Response, error) {
 			name, err := pathValue(r, "name")

@@ -13,12 +13,22 @@ type route struct {
 	method string
 	path   string // below the base path
 	policy policy
+	at     place
 	handle handler
 	doc    operation
 	shape  errorShape // nil: the API's own; routes that imitate another product answer in that product's shape
 
 	meters *meters // set when the route is registered
 }
+
+// place says which nodes can answer a route.
+type place uint8
+
+const (
+	anywhere  place = iota // every node that serves the API
+	onQuerier              // it takes a query engine: a node without one has a querier answer
+	onEach                 // every querier has a part of the answer: the handler asks the others for theirs
+)
 
 // policy says who may call a route and how it is counted. The zero policy allows nobody and is refused at start.
 type policy struct {

@@ -33,8 +33,8 @@ type completeBody struct {
 
 func (a *API) searchRoutes() []route {
 	return []route{
-		{method: "POST", path: v1 + "/query/translate", policy: readTelemetry(), handle: a.translate, doc: operation{summary: "A search as SQL", body: translateBody{}, reply: query.Translation{}}},
-		{method: "POST", path: v1 + "/query/complete", policy: readTelemetry(), handle: a.complete, doc: operation{summary: "What may stand at the cursor of a search", body: completeBody{}, reply: query.Completion{}}},
+		{method: "POST", path: v1 + "/query/translate", policy: readTelemetry(), at: onQuerier, handle: a.translate, doc: operation{summary: "A search as SQL", body: translateBody{}, reply: query.Translation{}}},
+		{method: "POST", path: v1 + "/query/complete", policy: readTelemetry(), at: onQuerier, handle: a.complete, doc: operation{summary: "What may stand at the cursor of a search", body: completeBody{}, reply: query.Completion{}}},
 	}
 }
 

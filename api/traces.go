@@ -27,16 +27,16 @@ type tracer interface {
 func (a *API) traceRoutes() []route {
 	times := []param{{"start", "string", "earliest time"}, {"end", "string", "latest time, excluded"}, {"stream", "string", "trace stream; default: all"}}
 	return []route{
-		{method: "GET", path: v1 + "/query/traces/{trace_id}", policy: readTelemetry(), handle: a.trace, doc: operation{summary: "The spans of a trace, all in columns, or the part of a large one that is looked at first", reply: query.Trace{}, query: append([]param{
+		{method: "GET", path: v1 + "/query/traces/{trace_id}", policy: readTelemetry(), at: onQuerier, handle: a.trace, doc: operation{summary: "The spans of a trace, all in columns, or the part of a large one that is looked at first", reply: query.Trace{}, query: append([]param{
 			{"span", "string", "only the span of this id"}, {"format", "string", "columns: every span without its attributes, one array a property"},
 			{"summary", "boolean", "up to budget spans of the tree, nearest to the root first, with the numbers of their children"}, {"budget", "integer", "spans of a summary; default 2000"}}, times...)}},
-		{method: "GET", path: v1 + "/query/traces/{trace_id}/children", policy: readTelemetry(), handle: a.traceChildren, doc: operation{summary: "The children of a span of a trace", reply: query.SpanChildren{}, query: append([]param{
+		{method: "GET", path: v1 + "/query/traces/{trace_id}/children", policy: readTelemetry(), at: onQuerier, handle: a.traceChildren, doc: operation{summary: "The children of a span of a trace", reply: query.SpanChildren{}, query: append([]param{
 			{"span", "string", "id of the parent; empty: the roots"}, {"offset", "integer", ""}, {"limit", "integer", "default 1000"}}, times...)}},
-		{method: "POST", path: v1 + "/query/traces/compare", policy: readTelemetry(), handle: a.compareTraces, doc: operation{summary: "The attributes whose values differ most between two sets of spans", body: compareBody{}, reply: query.TraceDifferences{}}},
-		{method: "GET", path: v1 + "/query/traces", policy: readTelemetry(), handle: a.searchTraces, doc: operation{summary: "Find traces", reply: query.Traces{}, query: append([]param{
+		{method: "POST", path: v1 + "/query/traces/compare", policy: readTelemetry(), at: onQuerier, handle: a.compareTraces, doc: operation{summary: "The attributes whose values differ most between two sets of spans", body: compareBody{}, reply: query.TraceDifferences{}}},
+		{method: "GET", path: v1 + "/query/traces", policy: readTelemetry(), at: onQuerier, handle: a.searchTraces, doc: operation{summary: "Find traces", reply: query.Traces{}, query: append([]param{
 			{"service", "string", ""}, {"operation", "string", "name of a span"}, {"min_duration", "string", "of a span, such as 250ms"}, {"max_duration", "string", ""},
 			{"status", "string", "ok, error or unset"}, {"roots", "boolean", "only spans without a parent"}, {"search", "string", "in the search language, over the fields of a span"}, {"limit", "integer", "traces; default 20"}}, times...)}},
-		{method: "GET", path: v1 + "/query/services", policy: readTelemetry(), handle: a.services, doc: operation{summary: "Services with operations, rate, errors and durations; edges of the service map", reply: query.Services{},
+		{method: "GET", path: v1 + "/query/services", policy: readTelemetry(), at: onQuerier, handle: a.services, doc: operation{summary: "Services with operations, rate, errors and durations; edges of the service map", reply: query.Services{},
 			query: append([]param{{"edges", "boolean", "also the edges"}}, times...)}},
 	}
 }

@@ -28,6 +28,7 @@ type writer struct {
 	control  *http.ResponseController
 	accept   string // Accept-Encoding
 	head     bool
+	relayed  bool // another node's reply: it is compressed already if it should be
 	status   int
 	written  int64 // bytes of the reply before compression
 	stall    time.Duration
@@ -73,7 +74,7 @@ func (w *writer) WriteHeader(code int) {
 			b.finish()
 		}
 	}
-	if code >= 200 && code != http.StatusNoContent && code != http.StatusNotModified && !w.head {
+	if code >= 200 && code != http.StatusNoContent && code != http.StatusNotModified && !w.head && !w.relayed {
 		w.compress()
 	}
 	w.ResponseWriter.WriteHeader(code)

@@ -118,6 +118,7 @@ type ProgressSegments struct {
 type Running struct {
 	ID           string           `json:"id"`
 	Org          millstream.OrgID `json:"-"`
+	Node         string           `json:"node,omitempty"` // where it runs, if whoever lists it knows
 	User         string           `json:"user"`
 	Language     string           `json:"language"`
 	Statement    string           `json:"statement"`

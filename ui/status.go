@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"slices"
 	"time"
 
 	"github.com/a-h/templ"
@@ -17,6 +18,7 @@ type Status struct {
 	Troubles []string // what is wrong besides the checks, in sentences
 	Cards    []Card
 	Queries  []RunningQuery
+	Unlisted []string // why queries may be missing there
 }
 
 // Card is a part of the node with its figures.
@@ -35,9 +37,9 @@ type Figure struct {
 
 // RunningQuery is a query that has not ended.
 type RunningQuery struct {
-	ID, User, Statement string
-	Age                 time.Duration
-	Rows, Bytes         int64
+	ID, Node, User, Statement string
+	Age                       time.Duration
+	Rows, Bytes               int64
 }
 
 // Page is the whole page.
@@ -45,6 +47,11 @@ func (s Status) Page() templ.Component { return s.page() }
 
 // Fragment is what changes on it.
 func (s Status) Fragment() templ.Component { return s.body() }
+
+// elsewhere says whether any of the queries runs on another node.
+func (s Status) elsewhere() bool {
+	return slices.ContainsFunc(s.Queries, func(q RunningQuery) bool { return q.Node != s.Node })
+}
 
 func (s Status) bad() (out []string) {
 	for _, c := range s.Checks {

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/internal/auth"
 	"github.com/millstream/millstream/query"
 	"github.com/millstream/millstream/store"
@@ -93,11 +92,11 @@ func TestConfigurationPage(t *testing.T) {
 // running is one query of the organization.
 type running struct{ canceled chan string }
 
-func (q running) Running(millstream.OrgID) []query.Running {
-	return []query.Running{{ID: "q1", User: email, Statement: "SELECT '<script>'", Started: time.Now(), ScannedRows: 12345}}
+func (q running) Running(context.Context, *auth.Principal) ([]query.Running, []string, error) {
+	return []query.Running{{ID: "q1", Node: "q-2", User: email, Statement: "SELECT '<script>'", Started: time.Now(), ScannedRows: 12345}}, []string{"the querier q-3 cannot be reached"}, nil
 }
 
-func (q running) Cancel(_ millstream.OrgID, id string) error {
+func (q running) CancelQuery(_ context.Context, _ *auth.Principal, id string) error {
 	q.canceled <- id
 	return nil
 }
@@ -114,7 +113,7 @@ func TestStatusPage(t *testing.T) {
 	})
 	r := w.reader().signIn()
 	body := r.get("/cluster/status").body
-	for _, want := range []string{"Everything works", "&lt;script&gt;", "12,345", "Write path"} {
+	for _, want := range []string{"Everything works", "&lt;script&gt;", "12,345", "Write path", "<td>q-2</td>", "The querier q-3 cannot be reached."} {
 		if !strings.Contains(body, want) {
 			t.Errorf("%q is not in the page", want)
 		}

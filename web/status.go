@@ -9,6 +9,7 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/internal/auth"
 	"github.com/millstream/millstream/ui"
 )
@@ -38,9 +39,14 @@ func (p *Pages) state(r *http.Request, v *visit) (ui.Status, error) {
 		{Label: "Goroutines", Value: ui.Count(int64(m.sum("go_goroutines"))), Metric: "go_goroutines"},
 	}}
 	view.Cards = append(view.Cards, build)
+	running, warnings, err := p.Queries.Running(r.Context(), v.who)
+	if err != nil { // the rest of the page is what one wants to see then
+		warnings = []string{millstream.Message(err)}
+	}
+	view.Unlisted = warnings
 	now := p.Now()
-	for _, q := range p.Queries.Running(v.who.Org) {
-		view.Queries = append(view.Queries, ui.RunningQuery{ID: q.ID, User: q.User, Statement: q.Statement, Age: now.Sub(q.Started), Rows: q.ScannedRows, Bytes: q.ScannedBytes})
+	for _, q := range running {
+		view.Queries = append(view.Queries, ui.RunningQuery{ID: q.ID, Node: q.Node, User: q.User, Statement: q.Statement, Age: now.Sub(q.Started), Rows: q.ScannedRows, Bytes: q.ScannedBytes})
 	}
 	return view, nil
 }
@@ -52,7 +58,7 @@ func (p *Pages) cancelQuery(w http.ResponseWriter, r *http.Request, v *visit) er
 	if !v.who.May(auth.Query, auth.Viewer) {
 		return administers(v)
 	}
-	if err := p.Queries.Cancel(v.who.Org, r.PostForm.Get("id")); err != nil {
+	if err := p.Queries.CancelQuery(r.Context(), v.who, r.PostForm.Get("id")); err != nil {
 		return err
 	}
 	return p.redirect(w, "/cluster/status")

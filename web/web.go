@@ -34,7 +34,7 @@ type Config struct {
 	Auth     *auth.Service
 	Catalog  catalog                              // *store.Store
 	Checks   func(ctx context.Context) []ui.Check // what readyz answers
-	Queries  queries                              // *query.Engine
+	Queries  queries                              // *api.API
 	Gatherer prometheus.Gatherer                  // the node's own metrics
 	Settings []config.Effective                   // in force
 	Log      *slog.Logger
@@ -66,10 +66,10 @@ type catalog interface {
 	Document(ctx context.Context, by store.Author, kind store.DocumentKind, id string) (store.Document, error)
 }
 
-// queries shows and ends the queries that are running. *query.Engine fits.
+// queries shows and ends the queries that are running on any node. *api.API fits.
 type queries interface {
-	Running(org millstream.OrgID) []query.Running
-	Cancel(org millstream.OrgID, id string) error
+	Running(ctx context.Context, by *auth.Principal) (list []query.Running, warnings []string, err error)
+	CancelQuery(ctx context.Context, by *auth.Principal, id string) error
 }
 
 // Pages serves the pages. It is safe for concurrent use.

@@ -250,8 +250,10 @@ func must(t testing.TB, err error) {
 // noQueries are none that run.
 type noQueries struct{}
 
-func (noQueries) Running(millstream.OrgID) []query.Running { return nil }
-func (noQueries) Cancel(_ millstream.OrgID, id string) error {
+func (noQueries) Running(context.Context, *auth.Principal) ([]query.Running, []string, error) {
+	return nil, nil, nil
+}
+func (noQueries) CancelQuery(_ context.Context, _ *auth.Principal, id string) error {
 	return millstream.Errorf(millstream.NotFound, "there is no running query %q", id)
 }
 

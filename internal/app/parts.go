@@ -320,7 +320,7 @@ func (p *parts) newPages(proxies []netip.Prefix) (*web.Pages, error) {
 		}
 	}
 	return web.New(web.Config{
-		Auth: p.auth, Catalog: p.live(), Checks: p.checks, Queries: p.engine, Gatherer: p.registry, Settings: p.Settings, Log: p.log, Now: time.Now,
+		Auth: p.auth, Catalog: p.live(), Checks: p.checks, Queries: p.api, Gatherer: p.registry, Settings: p.Settings, Log: p.log, Now: time.Now,
 		Node: c.Node.ID, Roles: c.Node.Roles, Version: p.Version, Started: p.began, GRPC: c.OTLP.Listen,
 		BasePath: c.HTTP.BasePath, ExternalURL: c.HTTP.ExternalURL, FrameAncestors: c.HTTP.FrameAncestors, TrustedProxies: proxies, InsecureCookies: c.HTTP.InsecureCookies,
 	})
