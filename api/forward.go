@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -104,7 +105,7 @@ func (a *API) passOn(r *http.Request, body []byte) *http.Request {
 	}
 	out.Header.Set("X-Request-Id", c.id)
 	if c.addr.IsValid() {
-		out.Header.Set("X-Forwarded-For", c.addr.String())
+		out.RemoteAddr = netip.AddrPortFrom(c.addr, 0).String()
 	}
 	return out
 }

@@ -286,7 +286,7 @@ func TestQueriersAreAskedInTurn(t *testing.T) {
 		}
 	}
 	r := <-s.peers["q-1"].asked
-	if r.URL.Path != "/api/v1/query" || r.Header.Get("Authorization") != "" || r.Header.Get("Cookie") != "" || r.Header.Get("X-Forwarded-For") != "127.0.0.1" {
+	if r.URL.Path != "/api/v1/query" || r.Header.Get("Authorization") != "" || r.Header.Get("Cookie") != "" || r.RemoteAddr != "127.0.0.1:0" {
 		t.Errorf("%s %v", r.URL, r.Header)
 	}
 
