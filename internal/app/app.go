@@ -18,12 +18,14 @@ import (
 	"github.com/millstream/millstream/api"
 	"github.com/millstream/millstream/blob"
 	"github.com/millstream/millstream/cluster"
+	"github.com/millstream/millstream/compactor"
 	"github.com/millstream/millstream/ingest"
 	"github.com/millstream/millstream/internal/auth"
 	"github.com/millstream/millstream/internal/config"
 	"github.com/millstream/millstream/internal/node"
 	"github.com/millstream/millstream/internal/telemetry"
 	"github.com/millstream/millstream/query"
+	"github.com/millstream/millstream/query/cache"
 	"github.com/millstream/millstream/query/engine"
 	"github.com/millstream/millstream/rpc"
 	"github.com/millstream/millstream/store"
@@ -56,11 +58,14 @@ type parts struct {
 	peers      *rpc.Clients // nil on a node that is alone
 	rpc        *rpc.Server  // likewise
 	load       load
-	bucket     blob.Bucket    // nil on a node that keeps no segments
-	writer     *ingest.Writer // nil without the role intake
-	router     *ingest.Router // nil without router and intake
-	pool       *engine.Pool   // nil without the role querier
-	engine     *query.Engine  // likewise
+	bucket     blob.Bucket          // nil on a node that keeps no segments
+	writer     *ingest.Writer       // nil without the role intake
+	router     *ingest.Router       // nil without router and intake
+	pool       *engine.Pool         // nil without the role querier
+	engine     *query.Engine        // likewise
+	segments   *cache.Cache         // nil without the roles querier and compactor
+	compactor  *compactor.Compactor // nil without the role compactor
+	jobs       *cluster.Jobs
 	api        *api.API
 	handler    http.Handler
 	began      time.Time
@@ -110,6 +115,8 @@ func (p *parts) services(db *database) []node.Service {
 	add(p.writer != nil, "intake", p.writer.Run)
 	add(true, "announcements", p.listen)
 	add(has(config.Compactor), "upkeep", p.upkeep)
+	add(has(config.Compactor), "collector", p.collect)
+	add(true, "jobs", p.jobs.Run)
 	add(p.writer != nil, "telemetry", p.selfCollect)
 	add(p.router != nil, "otlp", p.serveOTLP)
 	add(true, "http", p.serveHTTP)

@@ -119,10 +119,18 @@ func (p *parts) build(ctx context.Context) (closeParts func() error, err error) 
 	if p.clustered() {
 		p.newRPC(&closers)
 	}
+	if has(config.Querier) || has(config.Compactor) {
+		if err := p.openCache(&closers); err != nil {
+			return fail(err)
+		}
+	}
 	if has(config.Querier) {
 		if err := p.newQuery(&closers); err != nil {
 			return fail(err)
 		}
+	}
+	if err := p.newJobs(); err != nil {
+		return fail(err)
 	}
 	if err := p.newAPI(); err != nil {
 		return fail(err)
@@ -192,13 +200,18 @@ func walOptions(c *config.WAL) wal.Options {
 	return o
 }
 
+// openCache opens the local copies of segments, which queries and merges share.
+func (p *parts) openCache(closers *closers) (err error) {
+	c := &p.cfg.Cache
+	p.segments, err = cache.Open(cache.Config{Bucket: p.bucket, Dir: c.Dir, MaxSize: int64(c.MaxSize), MinFree: int64(c.MinFree), Open: query.SegmentOpener(), Log: p.log, Registerer: p.registry})
+	if err == nil {
+		closers.add(p.segments.Close)
+	}
+	return err
+}
+
 func (p *parts) newQuery(closers *closers) error {
 	c := &p.cfg.Querier
-	segments, err := cache.Open(cache.Config{Bucket: p.bucket, Dir: p.cfg.Cache.Dir, MaxSize: int64(p.cfg.Cache.MaxSize), MinFree: int64(p.cfg.Cache.MinFree), Open: query.SegmentOpener(), Log: p.log, Registerer: p.registry})
-	if err != nil {
-		return err
-	}
-	closers.add(segments.Close)
 	gate, err := sql.NewGate()
 	if err != nil {
 		return err
@@ -219,7 +232,7 @@ func (p *parts) newQuery(closers *closers) error {
 		return err
 	}
 	p.engine, err = query.New(query.Config{
-		Catalog: p.store, Unflushed: p.writer, Cache: segments, Gate: gate, SQL: pool, TempDir: temp, Workers: c.Threads, Log: p.log, Registerer: p.registry,
+		Catalog: p.store, Unflushed: p.writer, Cache: p.segments, Gate: gate, SQL: pool, TempDir: temp, Workers: c.Threads, Log: p.log, Registerer: p.registry,
 		Limits: query.Limits{Timeout: secs(c.TimeoutSecs), MaxScanRows: int64(c.MaxScanRows), MaxResultRows: c.MaxResultRows, AsyncRows: int64(c.AutoAsyncThresholdRows)},
 	})
 	return err

@@ -25,6 +25,7 @@ type Config struct {
 	Intake        IntakeLimits  `toml:"intake"`
 	Cache         Cache         `toml:"cache"`
 	Querier       QuerierLimits `toml:"querier"`
+	Compactor     Compacting    `toml:"compactor"`
 	Router        RouterLimits  `toml:"router"`
 	Auth          Auth          `toml:"auth"`
 	Cipher        Cipher        `toml:"cipher"`
@@ -128,6 +129,13 @@ type (
 		QueryQPS        int `toml:"query_qps" doc:"requests a second that read telemetry, per organization over all routers; 0: no limit"`
 		BurstMultiplier int `toml:"burst_multiplier" doc:"seconds' worth of requests that may come at once"`
 	}
+	// Compacting is the merging and deletion of segments.
+	Compacting struct {
+		IntervalSecs        int  `toml:"interval_secs" doc:"seconds between two rounds over a node's streams"`
+		TargetSize          Size `toml:"target_size" doc:"size that segments are merged toward"`
+		MaxConcurrentGroups int  `toml:"max_concurrent_groups" doc:"merges at a time, of each compactor node"`
+		RetentionDays       int  `toml:"retention_days" doc:"days that records are kept, by their own time, where neither the stream nor its organization says otherwise; 0: for ever"`
+	}
 	// Auth is sign-in.
 	Auth struct {
 		RootEmail         string `toml:"root_email" doc:"creates the first owner when there is no user yet"`
@@ -200,6 +208,7 @@ func Default() Config {
 		Cache:       Cache{MaxSize: 10 << 30, MinFree: 1 << 30},
 		Querier:     QuerierLimits{TimeoutSecs: 60, MaxResultRows: 100000, AutoAsyncThresholdRows: 50_000_000},
 		Router:      RouterLimits{RateLimit{IntakeQPS: 1000, QueryQPS: 100, BurstMultiplier: 2}},
+		Compactor:   Compacting{IntervalSecs: 60, TargetSize: 512 << 20, MaxConcurrentGroups: 4, RetentionDays: 30},
 		Auth:        Auth{TokenTTLSecs: 900},
 		Telemetry:   Telemetry{SelfCollect: true, LogLevel: "info", LogFormat: "text"},
 	}
@@ -262,6 +271,7 @@ func (c *Config) Validate() []error {
 	bad(c.WAL.MaxDisk >= 2*c.WAL.SegmentSize, "[wal].max_disk", "%s; at least twice [wal].segment_size", c.WAL.MaxDisk)
 	bad(c.Intake.BufferTotal >= c.Intake.BufferSize, "[intake].buffer_total", "%s; at least [intake].buffer_size", c.Intake.BufferTotal)
 	bad(c.Intake.MaxRecord <= c.Intake.MaxDecoded, "[intake].max_record", "%s; at most [intake].max_decoded", c.Intake.MaxRecord)
+	bad(c.Compactor.TargetSize >= 1<<20, "[compactor].target_size", "%s; at least 1 MiB", c.Compactor.TargetSize)
 	bad(c.Querier.MemoryLimit >= 64<<20, "[querier].memory_limit", "%s; at least 64 MiB", c.Querier.MemoryLimit)
 	bad(slices.Contains([]string{"debug", "info", "warn", "error"}, c.Telemetry.LogLevel), "[telemetry].log_level", "%q; use debug, info, warn or error", c.Telemetry.LogLevel)
 	bad(c.Telemetry.LogFormat == "text" || c.Telemetry.LogFormat == "json", "[telemetry].log_format", "%q; use text or json", c.Telemetry.LogFormat)
@@ -271,7 +281,7 @@ func (c *Config) Validate() []error {
 	for key, n := range map[string]int{
 		"[node].drain_timeout_secs": c.Node.DrainTimeoutSecs, "[database].max_connections": c.Database.MaxConnections, "[object_store].max_concurrency": c.ObjectStore.MaxConcurrency,
 		"[object_store].op_timeout_secs": c.ObjectStore.OpTimeoutSecs, "[cluster].heartbeat_interval_secs": c.Cluster.HeartbeatIntervalSecs,
-		"[intake].flush_interval_secs": c.Intake.FlushIntervalSecs, "[intake].max_fields": c.Intake.MaxFields, "[intake].max_depth": c.Intake.MaxDepth, "[querier].threads": c.Querier.Threads,
+		"[intake].flush_interval_secs": c.Intake.FlushIntervalSecs, "[compactor].interval_secs": c.Compactor.IntervalSecs, "[compactor].max_concurrent_groups": c.Compactor.MaxConcurrentGroups, "[intake].max_fields": c.Intake.MaxFields, "[intake].max_depth": c.Intake.MaxDepth, "[querier].threads": c.Querier.Threads,
 		"[querier].timeout_secs": c.Querier.TimeoutSecs, "[querier].max_result_rows": c.Querier.MaxResultRows, "[router.rate_limit].burst_multiplier": c.Router.RateLimit.BurstMultiplier, "[auth].token_ttl_secs": c.Auth.TokenTTLSecs,
 	} {
 		bad(n >= 1, key, "%d; at least 1", n)
