@@ -140,6 +140,7 @@ type Client struct {
 	queries atomic.Uint64
 
 	intake rpcpb.IntakeClient
+	rows   rpcpb.RowsClient
 	query  rpcpb.QueryClient
 	status rpcpb.NodeClient
 }
@@ -159,13 +160,15 @@ func (c *Clients) dial(t target) *Client {
 		}),
 		grpc.WithStaticStreamWindowSize(window),
 		grpc.WithStaticConnWindowSize(windowAll),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),
+		grpc.WithReadBufferSize(socketBuffer),
+		grpc.WithWriteBufferSize(socketBuffer),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(newCodec()), grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),
 	)
 	if err != nil { // the options contradict each other: they are the same for every peer
 		panic(fmt.Sprintf("rpc: make a client: %v", err))
 	}
 	p.conn = conn
-	p.intake, p.query, p.status = rpcpb.NewIntakeClient(conn), rpcpb.NewQueryClient(conn), rpcpb.NewNodeClient(conn)
+	p.intake, p.rows, p.query, p.status = rpcpb.NewIntakeClient(conn), rpcpb.NewRowsClient(conn), rpcpb.NewQueryClient(conn), rpcpb.NewNodeClient(conn)
 	return p
 }
 

@@ -38,7 +38,7 @@ func (c *Client) Forward(w http.ResponseWriter, r *http.Request, principal []byt
 	defer cancel()
 	end := c.begin(r.Context(), "Query/Do")
 	stream, err := c.query.Do(ctx, &rpcpb.HTTPRequest{
-		Method: r.Method, Target: r.URL.RequestURI(), Headers: packed(r.Header, func(name string) bool { return !forwarded[name] }),
+		Method: r.Method, Target: []byte(r.URL.RequestURI()), Headers: packed(r.Header, func(name string) bool { return !forwarded[name] }),
 		Principal: principal, RemoteAddr: r.RemoteAddr, Body: body,
 	})
 	if err != nil {

@@ -20,7 +20,7 @@ func (i *intakeServer) Write(ctx context.Context, req *rpcpb.WriteRequest) (*rpc
 	}
 	batches := make([]*millstream.Batch, len(req.GetParts()))
 	for n, p := range req.GetParts() {
-		b, err := millstream.DecodeBatch(p.GetBatch()) // shares the part's memory, which nobody else has
+		b, err := millstream.DecodeBatch(p.GetBatch()) // shares the request's memory, which nobody else has
 		if err != nil {
 			return nil, err
 		}

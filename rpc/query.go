@@ -65,7 +65,7 @@ func serve(h http.Handler, w http.ResponseWriter, r *http.Request) (err error) {
 
 // request builds the request that a router had.
 func request(ctx context.Context, req *rpcpb.HTTPRequest) (*http.Request, error) {
-	u, err := url.ParseRequestURI(req.GetTarget())
+	u, err := url.ParseRequestURI(string(req.GetTarget()))
 	if err != nil {
 		return nil, millstream.Wrap(millstream.Invalid, err, "the target of a forwarded request cannot be read")
 	}
@@ -74,7 +74,7 @@ func request(ctx context.Context, req *rpcpb.HTTPRequest) (*http.Request, error)
 		principal = []byte{} // it is a forwarded request all the same
 	}
 	r := &http.Request{
-		Method: req.GetMethod(), URL: u, RequestURI: req.GetTarget(), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Method: req.GetMethod(), URL: u, RequestURI: string(req.GetTarget()), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: headers(req.GetHeaders()), RemoteAddr: req.GetRemoteAddr(), Body: http.NoBody,
 	}
 	if body := req.GetBody(); len(body) > 0 {
@@ -86,7 +86,11 @@ func request(ctx context.Context, req *rpcpb.HTTPRequest) (*http.Request, error)
 func headers(hs []*rpcpb.Header) http.Header {
 	out := make(http.Header, len(hs))
 	for _, h := range hs {
-		out[h.GetName()] = h.GetValues()
+		values := make([]string, len(h.GetValues()))
+		for i, v := range h.GetValues() {
+			values[i] = string(v)
+		}
+		out[h.GetName()] = values
 	}
 	return out
 }
@@ -95,18 +99,14 @@ func headers(hs []*rpcpb.Header) http.Header {
 func packed(h http.Header, drop func(name string) bool) []*rpcpb.Header {
 	var out []*rpcpb.Header
 	for _, name := range slices.Sorted(maps.Keys(h)) {
-		if !drop(name) {
-			out = append(out, &rpcpb.Header{Name: name, Values: valid(h[name])})
+		if drop(name) {
+			continue
 		}
-	}
-	return out
-}
-
-// valid is the values in UTF-8, which is all that a message carries.
-func valid(values []string) []string {
-	out := slices.Clone(values)
-	for i, v := range out {
-		out[i] = strings.ToValidUTF8(v, "\uFFFD")
+		p := &rpcpb.Header{Name: name}
+		for _, v := range h[name] {
+			p.Values = append(p.Values, []byte(v))
+		}
+		out = append(out, p)
 	}
 	return out
 }

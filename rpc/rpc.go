@@ -39,6 +39,8 @@ const (
 	window = 512 << 10
 	// windowAll is that of all calls of a connection; it follows what arrives, not what is read, so one slow reader does not hold up the others.
 	windowAll = 8 << 20
+	// socketBuffer is how much is read from and written to a connection at once.
+	socketBuffer = 128 << 10
 )
 
 // Connections are given up after keepaliveTime and keepaliveTimeout without a sign of life. gRPC sends no pings of its own more often than every 10 s: a client

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/tap"
 
 	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/ingest"
 	"github.com/millstream/millstream/ingest/wal"
 	"github.com/millstream/millstream/rpc/rpcpb"
 )
@@ -31,6 +32,14 @@ type intake interface {
 	Flush(ctx context.Context) error
 }
 
+// rows is what tells the unflushed rows of a WAL; *ingest.Writer fits.
+type rows interface {
+	Runs(ctx context.Context, a ingest.Ask, emit func(ingest.Run) error) (ingest.Reach, error)
+	Pending(ctx context.Context, a ingest.PendingAsk) (map[millstream.StreamID]ingest.Pending, error)
+	Metadata(ctx context.Context, id millstream.WALID, org millstream.OrgID) ([]millstream.Metadata, error)
+	Subscribe(ctx context.Context, stream millstream.StreamID, emit func(ingest.Tailed) error) error
+}
+
 // Server answers the calls of other nodes. What is nil is answered with Unavailable: the node does not have it.
 type Server struct {
 	Token   string // what callers must show
@@ -39,6 +48,7 @@ type Server struct {
 	Version string // of the release
 
 	Intake intake
+	Rows   rows
 	Query  http.Handler // answers forwarded requests; PrincipalOf tells it who asks
 	Drain  func(context.Context) error
 	Status func() Status
@@ -63,6 +73,9 @@ func (s *Server) GRPC() *grpc.Server {
 		grpc.InTapHandle(s.admit), // before the body is read: strangers cost no memory
 		grpc.UnaryInterceptor(s.unary),
 		grpc.StreamInterceptor(s.stream),
+		grpc.ForceServerCodecV2(newCodec()),
+		grpc.ReadBufferSize(socketBuffer),
+		grpc.WriteBufferSize(socketBuffer),
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.MaxSendMsgSize(maxMessage),
 		grpc.MaxConcurrentStreams(maxCalls),
@@ -74,6 +87,7 @@ func (s *Server) GRPC() *grpc.Server {
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveTime / 2, PermitWithoutStream: true}),
 	)
 	rpcpb.RegisterIntakeServer(g, &intakeServer{s: s})
+	rpcpb.RegisterRowsServer(g, &rowsServer{s: s})
 	rpcpb.RegisterQueryServer(g, &queryServer{s: s})
 	rpcpb.RegisterNodeServer(g, &nodeServer{s: s})
 	return g

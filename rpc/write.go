@@ -3,7 +3,6 @@ package rpc
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/millstream/millstream"
@@ -18,12 +17,6 @@ const (
 	statusTimeout = 2 * time.Second
 )
 
-// buffers are what batches are encoded into. gRPC copies them before a call returns.
-var buffers = sync.Pool{New: func() any { return new([]byte) }}
-
-// keepBuffer is the largest one worth keeping.
-const keepBuffer = 4 << 20
-
 // Write is (*ingest.Writer).Write on the peer. Unavailable means that the peer took nothing, unless errors.Is(err, wal.ErrUnknown): then it may have, and only
 // the same batches with the same ids may be sent again, to it alone. What was not handed to a connection was certainly not taken.
 //
@@ -32,27 +25,19 @@ const keepBuffer = 4 << 20
 func (c *Client) Write(ctx context.Context, batches ...*millstream.Batch) (repeated int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	buf := buffers.Get().(*[]byte)
-	defer func() {
-		if cap(*buf) <= keepBuffer {
-			buffers.Put(buf)
-		}
-	}()
-	parts, err := encode(batches, buf, c.limits.batch)
+	requests, err := encode(batches, c.limits)
 	if err != nil {
 		return 0, err
 	}
-	for taken := false; len(parts) > 0; taken = true {
-		n := fitting(parts, c.limits.message)
-		again, err := c.write(ctx, parts[:n])
+	for i, req := range requests {
+		again, err := c.write(ctx, req)
 		if err != nil {
-			if taken && !errors.Is(err, wal.ErrUnknown) {
+			if i > 0 && !errors.Is(err, wal.ErrUnknown) {
 				err = unknown(err, "a part of the write was taken by %s and the rest was not", c.peer)
 			}
 			return repeated, err
 		}
 		repeated += again
-		parts = parts[n:]
 	}
 	return repeated, nil
 }
@@ -63,42 +48,31 @@ type limits struct {
 	message int
 }
 
-// encode makes the parts of a request in one buffer.
-func encode(batches []*millstream.Batch, buf *[]byte, most int) ([]*rpcpb.Part, error) {
-	b, ends := (*buf)[:0], make([]int, len(batches))
-	for i, batch := range batches {
-		start := len(b)
-		b = batch.AppendTo(b)
-		if ends[i] = len(b); len(b)-start > most {
-			return nil, millstream.Errorf(millstream.TooLarge, "a batch of %d bytes: at most %d; send smaller requests", len(b)-start, most)
+// encode makes the requests of a Write: one, unless it is too large for a message.
+func encode(batches []*millstream.Batch, l limits) ([]outgoing, error) {
+	buf := buffers{}.Get(0)
+	requests := []outgoing{{buf}}
+	for _, b := range batches {
+		start, size := len(*buf), 0
+		if *buf, size = appendPart(*buf, b); size > l.batch {
+			return nil, millstream.Errorf(millstream.TooLarge, "a batch of %d bytes: at most %d; send smaller requests", size, l.batch)
+		}
+		if start > 0 && len(*buf) > l.message {
+			next := buffers{}.Get(0)
+			*next = append(*next, (*buf)[start:]...)
+			*buf = (*buf)[:start]
+			requests, buf = append(requests, outgoing{next}), next
 		}
 	}
-	*buf = b
-	parts, start := make([]*rpcpb.Part, len(batches)), 0
-	for i, batch := range batches {
-		parts[i] = &rpcpb.Part{Org: string(batch.Org), Name: batch.Name, Batch: b[start:ends[i]:ends[i]]}
-		start = ends[i]
-	}
-	return parts, nil
+	return requests, nil
 }
 
-// fitting is how many of the parts one message has room for: at least one.
-func fitting(parts []*rpcpb.Part, most int) int {
-	size := 0
-	for i, p := range parts {
-		size += len(p.GetBatch()) + len(p.GetOrg()) + len(p.GetName()) + 32 // of tags and lengths
-		if size > most && i > 0 {
-			return i
-		}
-	}
-	return len(parts)
-}
-
-func (c *Client) write(ctx context.Context, parts []*rpcpb.Part) (repeated int, err error) {
+func (c *Client) write(ctx context.Context, req outgoing) (repeated int, err error) {
 	c.writes.Add(1)
 	end := c.begin(ctx, "Intake/Write")
 	tracked, sent := withSent(ctx)
-	reply, err := c.intake.Write(tracked, &rpcpb.WriteRequest{Parts: parts})
+	reply := new(rpcpb.WriteReply)
+	err = c.conn.Invoke(tracked, rpcpb.Intake_Write_FullMethodName, req, reply)
 	f, code := fault(err)
 	if out := end(err); out != nil {
 		switch {

@@ -6,12 +6,15 @@ import (
 	"errors"
 	"net"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/millstream/millstream"
@@ -193,25 +196,51 @@ func TestASlowPeerIsNotTakenForASilentOne(t *testing.T) {
 }
 
 func TestLargeWritesGoInSeveralCalls(t *testing.T) {
-	const most = 10 << 10
-	small, large := make([]byte, 1<<10), make([]byte, most/2)
-	part := func(b []byte) *rpcpb.Part { return &rpcpb.Part{Org: "o", Name: "s", Batch: b} }
+	small, large := logs(1, 1), logs(100, 2)
+	size := func(bs ...*millstream.Batch) int {
+		var all []byte
+		for _, b := range bs {
+			all, _ = appendPart(all, b)
+		}
+		return len(all)
+	}
+	most := size(large, small, small)
 	for name, c := range map[string]struct {
-		parts []*rpcpb.Part
-		want  int
+		batches []*millstream.Batch
+		want    []int // parts of each request
 	}{
-		"one":               {[]*rpcpb.Part{part(small)}, 1},
-		"what fits":         {[]*rpcpb.Part{part(small), part(large), part(small)}, 3},
-		"what does not":     {[]*rpcpb.Part{part(large), part(large), part(small)}, 1},
-		"the last does not": {[]*rpcpb.Part{part(large), part(small), part(large)}, 2},
+		"none":              {nil, []int{0}},
+		"one":               {[]*millstream.Batch{small}, []int{1}},
+		"what just fits":    {[]*millstream.Batch{small, large, small}, []int{3}},
+		"what does not":     {[]*millstream.Batch{large, large, small}, []int{1, 2}},
+		"the last does not": {[]*millstream.Batch{large, small, large}, []int{2, 1}},
+		"each alone":        {[]*millstream.Batch{large, large, large}, []int{1, 1, 1}},
 	} {
-		if n := fitting(c.parts, most); n != c.want {
-			t.Errorf("%s: %d, want %d", name, n, c.want)
+		requests, err := encode(c.batches, limits{batch: most, message: most})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []int
+		var parts []*rpcpb.Part
+		for _, r := range requests {
+			var req rpcpb.WriteRequest
+			if err := proto.Unmarshal(*r.buf, &req); err != nil || len(*r.buf) > most {
+				t.Fatalf("%s: a request of %d bytes: %v", name, len(*r.buf), err)
+			}
+			got, parts = append(got, len(req.GetParts())), append(parts, req.GetParts()...)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: requests of %v parts, want %v", name, got, c.want)
+		}
+		for i, b := range c.batches {
+			if !bytes.Equal(parts[i].GetBatch(), b.AppendTo(nil)) || parts[i].GetOrg() != string(b.Org) || parts[i].GetName() != b.Name {
+				t.Errorf("%s: part %d is not its batch", name, i)
+			}
 		}
 	}
-	largest := []*rpcpb.Part{{Org: strings.Repeat("o", 36), Name: strings.Repeat("s", 128), Batch: make([]byte, wal.MaxPayload)}}
-	if n := proto.Size(&rpcpb.WriteRequest{Parts: largest}); n > maxMessage {
-		t.Errorf("the largest batch makes a message of %d bytes, %d are allowed", n, maxMessage)
+	named := &millstream.Batch{Org: millstream.OrgID(strings.Repeat("o", 128)), Name: strings.Repeat("s", 512)}
+	if around := size(named); wal.MaxPayload+around > maxMessage {
+		t.Errorf("the largest batch and %d bytes beside it do not fit into %d", around, maxMessage)
 	}
 }
 
@@ -269,8 +298,8 @@ func TestDamagedBatchesAreRefused(t *testing.T) {
 	c := clientsWith(t, ClientConfig{}).To(millstream.Member{ID: "peer", Addr: addr})
 	whole := logs(20, 1).AppendTo(nil)
 	for cut := 0; cut < len(whole); cut += 97 {
-		_, err := c.write(t.Context(), []*rpcpb.Part{{Org: "o", Name: "s", Batch: whole[:cut]}})
-		if millstream.KindOf(err) != millstream.Invalid {
+		_, err := c.intake.Write(t.Context(), &rpcpb.WriteRequest{Parts: []*rpcpb.Part{{Org: "o", Name: "s", Batch: whole[:cut]}}})
+		if status.Code(err) != codes.InvalidArgument {
 			t.Fatalf("%d of %d bytes: %v", cut, len(whole), err)
 		}
 	}

@@ -245,10 +245,929 @@ func (*FlushReply) Descriptor() ([]byte, []int) {
 	return file_rpc_proto_rawDescGZIP(), []int{4}
 }
 
+type RunsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Wal           string                 `protobuf:"bytes,1,opt,name=wal,proto3" json:"wal,omitempty"`
+	Incarnation   int64                  `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Above         uint64                 `protobuf:"varint,3,opt,name=above,proto3" json:"above,omitempty"`
+	Streams       []*StreamAsk           `protobuf:"bytes,4,rep,name=streams,proto3" json:"streams,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunsRequest) Reset() {
+	*x = RunsRequest{}
+	mi := &file_rpc_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunsRequest) ProtoMessage() {}
+
+func (x *RunsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_rpc_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunsRequest.ProtoReflect.Descriptor instead.
+func (*RunsRequest) Descriptor() ([]byte, []int) {
+	return file_rpc_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *RunsRequest) GetWal() string {
+	if x != nil {
+		return x.Wal
+	}
+	return ""
+}
+
+func (x *RunsRequest) GetIncarnation() int64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *RunsRequest) GetAbove() uint64 {
+	if x != nil {
+		return x.Above
+	}
+	return 0
+}
+
+func (x *RunsRequest) GetStreams() []*StreamAsk {
+	if x != nil {
+		return x.Streams
+	}
+	return nil
+}
+
+type StreamAsk struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Stream        string                 `protobuf:"bytes,1,opt,name=stream,proto3" json:"stream,omitempty"`
+	Have          uint64                 `protobuf:"varint,2,opt,name=have,proto3" json:"have,omitempty"`
+	Segments      []uint64               `protobuf:"varint,3,rep,packed,name=segments,proto3" json:"segments,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StreamAsk) Reset() {
+	*x = StreamAsk{}
+	mi := &file_rpc_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StreamAsk) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StreamAsk) ProtoMessage() {}
+
+func (x *StreamAsk) ProtoReflect() protoreflect.Message {
+	mi := &file_rpc_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StreamAsk.ProtoReflect.Descriptor instead.
+func (*StreamAsk) Descriptor() ([]byte, []int) {
+	return file_rpc_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *StreamAsk) GetStream() string {
+	if x != nil {
+		return x.Stream
+	}
+	return ""
+}
+
+func (x *StreamAsk) GetHave() uint64 {
+	if x != nil {
+		return x.Have
+	}
+	return 0
+}
+
+func (x *StreamAsk) GetSegments() []uint64 {
+	if x != nil {
+		return x.Segments
+	}
+	return nil
+}
+
+// RunsReply is a stretch of an answer. The last one has the reach.
+type RunsReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Pieces        []*Piece               `protobuf:"bytes,1,rep,name=pieces,proto3" json:"pieces,omitempty"`
+	Reach         *Reach                 `protobuf:"bytes,2,opt,name=reach,proto3" json:"reach,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunsReply) Reset() {
+	*x = RunsReply{}
+	mi := &file_rpc_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunsReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunsReply) ProtoMessage() {}
+
+func (x *RunsReply) ProtoReflect() protoreflect.Message {
+	mi := &file_rpc_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunsReply.ProtoReflect.Descriptor instead.
+func (*RunsReply) Descriptor() ([]byte, []int) {
+	return file_rpc_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *RunsReply) GetPieces() []*Piece {
+	if x != nil {
+		return x.Pieces
+	}
+	return nil
+}
+
+func (x *RunsReply) GetReach() *Reach {
+	if x != nil {
+		return x.Reach
+	}
+	return nil
+}
+
+// Piece begins a run, or goes on with the content of the one that began last.
+type Piece struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           *Run                   `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	Content       []byte                 `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Piece) Reset() {
+	*x = Piece{}
+	mi := &file_rpc_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Piece) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Piece) ProtoMessage() {}
+
+func (x *Piece) ProtoReflect() protoreflect.Message {
+	mi := &file_rpc_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Piece.ProtoReflect.Descriptor instead.
+func (*Piece) Descriptor() ([]byte, []int) {
+	return file_rpc_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Piece) GetRun() *Run {
+	if x != nil {
+		return x.Run
+	}
+	return nil
+}
+
+func (x *Piece) GetContent() []byte {
+	if x != nil {
+		return x.Content
+	}
+	return nil
+}
+
+// Run is followed by its content: an encoded batch, or a segment's data and then, in pieces of its own, its index.
+type Run struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Stream        string                 `protobuf:"bytes,1,opt,name=stream,proto3" json:"stream,omitempty"`
+	Signal        uint32                 `protobuf:"varint,2,opt,name=signal,proto3" json:"signal,omitempty"`
+	First         uint64                 `protobuf:"varint,3,opt,name=first,proto3" json:"first,omitempty"`
+	Last          uint64                 `protobuf:"varint,4,opt,name=last,proto3" json:"last,omitempty"`
+	Part          uint64                 `protobuf:"varint,5,opt,name=part,proto3" json:"part,omitempty"`
+	Segment       bool                   `protobuf:"varint,6,opt,name=segment,proto3" json:"segment,omitempty"`
+	Size          uint64                 `protobuf:"varint,7,opt,name=size,proto3" json:"size,omitempty"` // of the batch or of the data
+	IndexSize     uint64                 `protobuf:"varint,8,opt,name=index_size,json=indexSize,proto3" json:"index_size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Run) Reset() {
+	*x = Run{}
+	mi := &file_rpc_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Run) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Run) ProtoMessage() {}
+
+func (x *Run) ProtoReflect() protoreflect.Message {
+	mi := &file_rpc_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Run.ProtoReflect.Descriptor instead.
+func (*Run) Descriptor() ([]byte, []int) {
+	return file_rpc_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Run) GetStream() string {
+	if x != nil {
+		return x.Stream
+	}
+	return ""
+}
+
+func (x *Run) GetSignal() uint32 {
+	if x != nil {
+		return x.Signal
+	}
+	return 0
+}
+
+func (x *Run) GetFirst() uint64 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+func (x *Run) GetLast() uint64 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
+
+func (x *Run) GetPart() uint64 {
+	if x != nil {
+		return x.Part
+	}
+	return 0
+}
+
+func (x *Run) GetSegment() bool {
+	if x != nil {
+		return x.Segment
+	}
+	return false
+}
+
+func (x *Run) GetSize() uint64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *Run) GetIndexSize() uint64 {
+	if x != nil {
+		return x.IndexSize
+	}
+	return 0
+}
+
+type Reach struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Incarnation   int64                  `protobuf:"varint,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	To            uint64                 `protobuf:"varint,2,opt,name=to,proto3" json:"to,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Reach) Reset() {
+	*x = Reach{}
+	mi := &file_rpc_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Reach) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Reach) ProtoMessage() {}
+
+func (x *Reach) ProtoReflect() protoreflect.Message {
+	mi := &file_rpc_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Reach.ProtoReflect.Descriptor instead.
+func (*Reach) Descriptor() ([]byte, []int) {
+	return file_rpc_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Reach) GetIncarnation() int64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *Reach) GetTo() uint64 {
+	if x != nil {
+		return x.To
+	}
+	return 0
+}
+
+type PendingRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Wal           string                 `protobuf:"bytes,1,opt,name=wal,proto3" json:"wal,omitempty"`
+	Streams       []string               `protobuf:"bytes,2,rep,name=streams,proto3" json:"streams,omitempty"`
+	Org           string                 `protobuf:"bytes,3,opt,name=org,proto3" json:"org,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PendingRequest) Reset() {
+	*x = PendingRequest{}
+	mi := &file_rpc_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PendingRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PendingRequest) ProtoMessage() {}
+
+func (x *PendingRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_rpc_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PendingRequest.ProtoReflect.Descriptor instead.
+func (*PendingRequest) Descriptor() ([]byte, []int) {
+	return file_rpc_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *PendingRequest) GetWal() string {
+	if x != nil {
+		return x.Wal
+	}
+	return ""
+}
+
+func (x *PendingRequest) GetStreams() []string {
+	if x != nil {
+		return x.Streams
+	}
+	return nil
+}
+
+func (x *PendingRequest) GetOrg() string {
+	if x != nil {
+		return x.Org
+	}
+	return ""
+}
+
+type PendingReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Streams       []*PendingStream       `protobuf:"bytes,1,rep,name=streams,proto3" json:"streams,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PendingReply) Reset() {
+	*x = PendingReply{}
+	mi := &file_rpc_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PendingReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PendingReply) ProtoMessage() {}
+
+func (x *PendingReply) ProtoReflect() protoreflect.Message {
+	mi := &file_rpc_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PendingReply.ProtoReflect.Descriptor instead.
+func (*PendingReply) Descriptor() ([]byte, []int) {
+	return file_rpc_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *PendingReply) GetStreams() []*PendingStream {
+	if x != nil {
+		return x.Streams
+	}
+	return nil
+}
+
+type PendingStream struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Stream        string                 `protobuf:"bytes,1,opt,name=stream,proto3" json:"stream,omitempty"`
+	Rows          int64                  `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"`
+	Bytes         int64                  `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	MinTime       int64                  `protobuf:"varint,4,opt,name=min_time,json=minTime,proto3" json:"min_time,omitempty"`
+	MaxTime       int64                  `protobuf:"varint,5,opt,name=max_time,json=maxTime,proto3" json:"max_time,omitempty"`
+	Fields        []*Field               `protobuf:"bytes,6,rep,name=fields,proto3" json:"fields,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PendingStream) Reset() {
+	*x = PendingStream{}
+	mi := &file_rpc_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PendingStream) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PendingStream) ProtoMessage() {}
+
+func (x *PendingStream) ProtoReflect() protoreflect.Message {
+	mi := &file_rpc_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PendingStream.ProtoReflect.Descriptor instead.
+func (*PendingStream) Descriptor() ([]byte, []int) {
+	return file_rpc_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *PendingStream) GetStream() string {
+	if x != nil {
+		return x.Stream
+	}
+	return ""
+}
+
+func (x *PendingStream) GetRows() int64 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *PendingStream) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *PendingStream) GetMinTime() int64 {
+	if x != nil {
+		return x.MinTime
+	}
+	return 0
+}
+
+func (x *PendingStream) GetMaxTime() int64 {
+	if x != nil {
+		return x.MaxTime
+	}
+	return 0
+}
+
+func (x *PendingStream) GetFields() []*Field {
+	if x != nil {
+		return x.Fields
+	}
+	return nil
+}
+
+type Field struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          []byte                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // of any bytes, as senders have it
+	Type          uint32                 `protobuf:"varint,2,opt,name=type,proto3" json:"type,omitempty"`
+	WideInt       bool                   `protobuf:"varint,3,opt,name=wide_int,json=wideInt,proto3" json:"wide_int,omitempty"`
+	Conflict      bool                   `protobuf:"varint,4,opt,name=conflict,proto3" json:"conflict,omitempty"`
+	Seen          []byte                 `protobuf:"bytes,5,opt,name=seen,proto3" json:"seen,omitempty"` // a type a byte
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Field) Reset() {
+	*x = Field{}
+	mi := &file_rpc_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Field) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Field) ProtoMessage() {}
+
+func (x *Field) ProtoReflect() protoreflect.Message {
+	mi := &file_rpc_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Field.ProtoReflect.Descriptor instead.
+func (*Field) Descriptor() ([]byte, []int) {
+	return file_rpc_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Field) GetName() []byte {
+	if x != nil {
+		return x.Name
+	}
+	return nil
+}
+
+func (x *Field) GetType() uint32 {
+	if x != nil {
+		return x.Type
+	}
+	return 0
+}
+
+func (x *Field) GetWideInt() bool {
+	if x != nil {
+		return x.WideInt
+	}
+	return false
+}
+
+func (x *Field) GetConflict() bool {
+	if x != nil {
+		return x.Conflict
+	}
+	return false
+}
+
+func (x *Field) GetSeen() []byte {
+	if x != nil {
+		return x.Seen
+	}
+	return nil
+}
+
+type MetadataRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Wal           string                 `protobuf:"bytes,1,opt,name=wal,proto3" json:"wal,omitempty"`
+	Org           string                 `protobuf:"bytes,2,opt,name=org,proto3" json:"org,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MetadataRequest) Reset() {
+	*x = MetadataRequest{}
+	mi := &file_rpc_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MetadataRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MetadataRequest) ProtoMessage() {}
+
+func (x *MetadataRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_rpc_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MetadataRequest.ProtoReflect.Descriptor instead.
+func (*MetadataRequest) Descriptor() ([]byte, []int) {
+	return file_rpc_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *MetadataRequest) GetWal() string {
+	if x != nil {
+		return x.Wal
+	}
+	return ""
+}
+
+func (x *MetadataRequest) GetOrg() string {
+	if x != nil {
+		return x.Org
+	}
+	return ""
+}
+
+type MetadataReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Metadata      []*MetricMetadata      `protobuf:"bytes,1,rep,name=metadata,proto3" json:"metadata,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MetadataReply) Reset() {
+	*x = MetadataReply{}
+	mi := &file_rpc_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MetadataReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MetadataReply) ProtoMessage() {}
+
+func (x *MetadataReply) ProtoReflect() protoreflect.Message {
+	mi := &file_rpc_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MetadataReply.ProtoReflect.Descriptor instead.
+func (*MetadataReply) Descriptor() ([]byte, []int) {
+	return file_rpc_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *MetadataReply) GetMetadata() []*MetricMetadata {
+	if x != nil {
+		return x.Metadata
+	}
+	return nil
+}
+
+type MetricMetadata struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          []byte                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Type          []byte                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
+	Unit          []byte                 `protobuf:"bytes,3,opt,name=unit,proto3" json:"unit,omitempty"`
+	Help          []byte                 `protobuf:"bytes,4,opt,name=help,proto3" json:"help,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MetricMetadata) Reset() {
+	*x = MetricMetadata{}
+	mi := &file_rpc_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MetricMetadata) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MetricMetadata) ProtoMessage() {}
+
+func (x *MetricMetadata) ProtoReflect() protoreflect.Message {
+	mi := &file_rpc_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MetricMetadata.ProtoReflect.Descriptor instead.
+func (*MetricMetadata) Descriptor() ([]byte, []int) {
+	return file_rpc_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *MetricMetadata) GetName() []byte {
+	if x != nil {
+		return x.Name
+	}
+	return nil
+}
+
+func (x *MetricMetadata) GetType() []byte {
+	if x != nil {
+		return x.Type
+	}
+	return nil
+}
+
+func (x *MetricMetadata) GetUnit() []byte {
+	if x != nil {
+		return x.Unit
+	}
+	return nil
+}
+
+func (x *MetricMetadata) GetHelp() []byte {
+	if x != nil {
+		return x.Help
+	}
+	return nil
+}
+
+type SubscribeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Stream        string                 `protobuf:"bytes,1,opt,name=stream,proto3" json:"stream,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SubscribeRequest) Reset() {
+	*x = SubscribeRequest{}
+	mi := &file_rpc_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SubscribeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SubscribeRequest) ProtoMessage() {}
+
+func (x *SubscribeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_rpc_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SubscribeRequest.ProtoReflect.Descriptor instead.
+func (*SubscribeRequest) Descriptor() ([]byte, []int) {
+	return file_rpc_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *SubscribeRequest) GetStream() string {
+	if x != nil {
+		return x.Stream
+	}
+	return ""
+}
+
+type SubscribeReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Batch         []byte                 `protobuf:"bytes,1,opt,name=batch,proto3" json:"batch,omitempty"` // none in the first one
+	Incarnation   int64                  `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Told          int64                  `protobuf:"varint,3,opt,name=told,proto3" json:"told,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SubscribeReply) Reset() {
+	*x = SubscribeReply{}
+	mi := &file_rpc_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SubscribeReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SubscribeReply) ProtoMessage() {}
+
+func (x *SubscribeReply) ProtoReflect() protoreflect.Message {
+	mi := &file_rpc_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SubscribeReply.ProtoReflect.Descriptor instead.
+func (*SubscribeReply) Descriptor() ([]byte, []int) {
+	return file_rpc_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *SubscribeReply) GetBatch() []byte {
+	if x != nil {
+		return x.Batch
+	}
+	return nil
+}
+
+func (x *SubscribeReply) GetIncarnation() int64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *SubscribeReply) GetTold() int64 {
+	if x != nil {
+		return x.Told
+	}
+	return 0
+}
+
 type HTTPRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Method        string                 `protobuf:"bytes,1,opt,name=method,proto3" json:"method,omitempty"`
-	Target        string                 `protobuf:"bytes,2,opt,name=target,proto3" json:"target,omitempty"` // path and query, as in the request line
+	Target        []byte                 `protobuf:"bytes,2,opt,name=target,proto3" json:"target,omitempty"` // path and query, as in the request line
 	Headers       []*Header              `protobuf:"bytes,3,rep,name=headers,proto3" json:"headers,omitempty"`
 	Principal     []byte                 `protobuf:"bytes,4,opt,name=principal,proto3" json:"principal,omitempty"` // who asks; the router has checked that they may
 	RemoteAddr    string                 `protobuf:"bytes,5,opt,name=remote_addr,json=remoteAddr,proto3" json:"remote_addr,omitempty"`
@@ -259,7 +1178,7 @@ type HTTPRequest struct {
 
 func (x *HTTPRequest) Reset() {
 	*x = HTTPRequest{}
-	mi := &file_rpc_proto_msgTypes[5]
+	mi := &file_rpc_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -271,7 +1190,7 @@ func (x *HTTPRequest) String() string {
 func (*HTTPRequest) ProtoMessage() {}
 
 func (x *HTTPRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rpc_proto_msgTypes[5]
+	mi := &file_rpc_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -284,7 +1203,7 @@ func (x *HTTPRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HTTPRequest.ProtoReflect.Descriptor instead.
 func (*HTTPRequest) Descriptor() ([]byte, []int) {
-	return file_rpc_proto_rawDescGZIP(), []int{5}
+	return file_rpc_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *HTTPRequest) GetMethod() string {
@@ -294,11 +1213,11 @@ func (x *HTTPRequest) GetMethod() string {
 	return ""
 }
 
-func (x *HTTPRequest) GetTarget() string {
+func (x *HTTPRequest) GetTarget() []byte {
 	if x != nil {
 		return x.Target
 	}
-	return ""
+	return nil
 }
 
 func (x *HTTPRequest) GetHeaders() []*Header {
@@ -344,7 +1263,7 @@ type HTTPReply struct {
 
 func (x *HTTPReply) Reset() {
 	*x = HTTPReply{}
-	mi := &file_rpc_proto_msgTypes[6]
+	mi := &file_rpc_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -356,7 +1275,7 @@ func (x *HTTPReply) String() string {
 func (*HTTPReply) ProtoMessage() {}
 
 func (x *HTTPReply) ProtoReflect() protoreflect.Message {
-	mi := &file_rpc_proto_msgTypes[6]
+	mi := &file_rpc_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -369,7 +1288,7 @@ func (x *HTTPReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HTTPReply.ProtoReflect.Descriptor instead.
 func (*HTTPReply) Descriptor() ([]byte, []int) {
-	return file_rpc_proto_rawDescGZIP(), []int{6}
+	return file_rpc_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *HTTPReply) GetStatus() uint32 {
@@ -417,14 +1336,14 @@ func (x *HTTPReply) GetTrailers() []*Header {
 type Header struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Values        []string               `protobuf:"bytes,2,rep,name=values,proto3" json:"values,omitempty"`
+	Values        [][]byte               `protobuf:"bytes,2,rep,name=values,proto3" json:"values,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Header) Reset() {
 	*x = Header{}
-	mi := &file_rpc_proto_msgTypes[7]
+	mi := &file_rpc_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -436,7 +1355,7 @@ func (x *Header) String() string {
 func (*Header) ProtoMessage() {}
 
 func (x *Header) ProtoReflect() protoreflect.Message {
-	mi := &file_rpc_proto_msgTypes[7]
+	mi := &file_rpc_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -449,7 +1368,7 @@ func (x *Header) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Header.ProtoReflect.Descriptor instead.
 func (*Header) Descriptor() ([]byte, []int) {
-	return file_rpc_proto_rawDescGZIP(), []int{7}
+	return file_rpc_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Header) GetName() string {
@@ -459,7 +1378,7 @@ func (x *Header) GetName() string {
 	return ""
 }
 
-func (x *Header) GetValues() []string {
+func (x *Header) GetValues() [][]byte {
 	if x != nil {
 		return x.Values
 	}
@@ -474,7 +1393,7 @@ type PingRequest struct {
 
 func (x *PingRequest) Reset() {
 	*x = PingRequest{}
-	mi := &file_rpc_proto_msgTypes[8]
+	mi := &file_rpc_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -486,7 +1405,7 @@ func (x *PingRequest) String() string {
 func (*PingRequest) ProtoMessage() {}
 
 func (x *PingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rpc_proto_msgTypes[8]
+	mi := &file_rpc_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -499,7 +1418,7 @@ func (x *PingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingRequest.ProtoReflect.Descriptor instead.
 func (*PingRequest) Descriptor() ([]byte, []int) {
-	return file_rpc_proto_rawDescGZIP(), []int{8}
+	return file_rpc_proto_rawDescGZIP(), []int{23}
 }
 
 type PingReply struct {
@@ -510,7 +1429,7 @@ type PingReply struct {
 
 func (x *PingReply) Reset() {
 	*x = PingReply{}
-	mi := &file_rpc_proto_msgTypes[9]
+	mi := &file_rpc_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -522,7 +1441,7 @@ func (x *PingReply) String() string {
 func (*PingReply) ProtoMessage() {}
 
 func (x *PingReply) ProtoReflect() protoreflect.Message {
-	mi := &file_rpc_proto_msgTypes[9]
+	mi := &file_rpc_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -535,7 +1454,7 @@ func (x *PingReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingReply.ProtoReflect.Descriptor instead.
 func (*PingReply) Descriptor() ([]byte, []int) {
-	return file_rpc_proto_rawDescGZIP(), []int{9}
+	return file_rpc_proto_rawDescGZIP(), []int{24}
 }
 
 type StatusRequest struct {
@@ -546,7 +1465,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_rpc_proto_msgTypes[10]
+	mi := &file_rpc_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -558,7 +1477,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rpc_proto_msgTypes[10]
+	mi := &file_rpc_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -571,7 +1490,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_rpc_proto_rawDescGZIP(), []int{10}
+	return file_rpc_proto_rawDescGZIP(), []int{25}
 }
 
 type StatusReply struct {
@@ -593,7 +1512,7 @@ type StatusReply struct {
 
 func (x *StatusReply) Reset() {
 	*x = StatusReply{}
-	mi := &file_rpc_proto_msgTypes[11]
+	mi := &file_rpc_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -605,7 +1524,7 @@ func (x *StatusReply) String() string {
 func (*StatusReply) ProtoMessage() {}
 
 func (x *StatusReply) ProtoReflect() protoreflect.Message {
-	mi := &file_rpc_proto_msgTypes[11]
+	mi := &file_rpc_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -618,7 +1537,7 @@ func (x *StatusReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusReply.ProtoReflect.Descriptor instead.
 func (*StatusReply) Descriptor() ([]byte, []int) {
-	return file_rpc_proto_rawDescGZIP(), []int{11}
+	return file_rpc_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *StatusReply) GetNode() string {
@@ -713,7 +1632,7 @@ type Traffic struct {
 
 func (x *Traffic) Reset() {
 	*x = Traffic{}
-	mi := &file_rpc_proto_msgTypes[12]
+	mi := &file_rpc_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -725,7 +1644,7 @@ func (x *Traffic) String() string {
 func (*Traffic) ProtoMessage() {}
 
 func (x *Traffic) ProtoReflect() protoreflect.Message {
-	mi := &file_rpc_proto_msgTypes[12]
+	mi := &file_rpc_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -738,7 +1657,7 @@ func (x *Traffic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Traffic.ProtoReflect.Descriptor instead.
 func (*Traffic) Descriptor() ([]byte, []int) {
-	return file_rpc_proto_rawDescGZIP(), []int{12}
+	return file_rpc_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Traffic) GetNode() string {
@@ -791,7 +1710,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_rpc_proto_msgTypes[13]
+	mi := &file_rpc_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -803,7 +1722,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rpc_proto_msgTypes[13]
+	mi := &file_rpc_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -816,7 +1735,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_rpc_proto_rawDescGZIP(), []int{13}
+	return file_rpc_proto_rawDescGZIP(), []int{28}
 }
 
 type DrainReply struct {
@@ -827,7 +1746,7 @@ type DrainReply struct {
 
 func (x *DrainReply) Reset() {
 	*x = DrainReply{}
-	mi := &file_rpc_proto_msgTypes[14]
+	mi := &file_rpc_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -839,7 +1758,7 @@ func (x *DrainReply) String() string {
 func (*DrainReply) ProtoMessage() {}
 
 func (x *DrainReply) ProtoReflect() protoreflect.Message {
-	mi := &file_rpc_proto_msgTypes[14]
+	mi := &file_rpc_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -852,7 +1771,7 @@ func (x *DrainReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainReply.ProtoReflect.Descriptor instead.
 func (*DrainReply) Descriptor() ([]byte, []int) {
-	return file_rpc_proto_rawDescGZIP(), []int{14}
+	return file_rpc_proto_rawDescGZIP(), []int{29}
 }
 
 // Fault is an error of a node as it travels, in the details of a status. Its kind is the status' code.
@@ -874,7 +1793,7 @@ type Fault struct {
 
 func (x *Fault) Reset() {
 	*x = Fault{}
-	mi := &file_rpc_proto_msgTypes[15]
+	mi := &file_rpc_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -886,7 +1805,7 @@ func (x *Fault) String() string {
 func (*Fault) ProtoMessage() {}
 
 func (x *Fault) ProtoReflect() protoreflect.Message {
-	mi := &file_rpc_proto_msgTypes[15]
+	mi := &file_rpc_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -899,7 +1818,7 @@ func (x *Fault) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fault.ProtoReflect.Descriptor instead.
 func (*Fault) Descriptor() ([]byte, []int) {
-	return file_rpc_proto_rawDescGZIP(), []int{15}
+	return file_rpc_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Fault) GetMessage() string {
@@ -988,10 +1907,73 @@ const file_rpc_proto_rawDesc = "" +
 	"\brepeated\x18\x01 \x01(\rR\brepeated\"\x0e\n" +
 	"\fFlushRequest\"\f\n" +
 	"\n" +
-	"FlushReply\"\xc5\x01\n" +
+	"FlushReply\"\x8f\x01\n" +
+	"\vRunsRequest\x12\x10\n" +
+	"\x03wal\x18\x01 \x01(\tR\x03wal\x12 \n" +
+	"\vincarnation\x18\x02 \x01(\x03R\vincarnation\x12\x14\n" +
+	"\x05above\x18\x03 \x01(\x04R\x05above\x126\n" +
+	"\astreams\x18\x04 \x03(\v2\x1c.millstream.rpc.v1.StreamAskR\astreams\"S\n" +
+	"\tStreamAsk\x12\x16\n" +
+	"\x06stream\x18\x01 \x01(\tR\x06stream\x12\x12\n" +
+	"\x04have\x18\x02 \x01(\x04R\x04have\x12\x1a\n" +
+	"\bsegments\x18\x03 \x03(\x04R\bsegments\"m\n" +
+	"\tRunsReply\x120\n" +
+	"\x06pieces\x18\x01 \x03(\v2\x18.millstream.rpc.v1.PieceR\x06pieces\x12.\n" +
+	"\x05reach\x18\x02 \x01(\v2\x18.millstream.rpc.v1.ReachR\x05reach\"K\n" +
+	"\x05Piece\x12(\n" +
+	"\x03run\x18\x01 \x01(\v2\x16.millstream.rpc.v1.RunR\x03run\x12\x18\n" +
+	"\acontent\x18\x02 \x01(\fR\acontent\"\xc0\x01\n" +
+	"\x03Run\x12\x16\n" +
+	"\x06stream\x18\x01 \x01(\tR\x06stream\x12\x16\n" +
+	"\x06signal\x18\x02 \x01(\rR\x06signal\x12\x14\n" +
+	"\x05first\x18\x03 \x01(\x04R\x05first\x12\x12\n" +
+	"\x04last\x18\x04 \x01(\x04R\x04last\x12\x12\n" +
+	"\x04part\x18\x05 \x01(\x04R\x04part\x12\x18\n" +
+	"\asegment\x18\x06 \x01(\bR\asegment\x12\x12\n" +
+	"\x04size\x18\a \x01(\x04R\x04size\x12\x1d\n" +
+	"\n" +
+	"index_size\x18\b \x01(\x04R\tindexSize\"9\n" +
+	"\x05Reach\x12 \n" +
+	"\vincarnation\x18\x01 \x01(\x03R\vincarnation\x12\x0e\n" +
+	"\x02to\x18\x02 \x01(\x04R\x02to\"N\n" +
+	"\x0ePendingRequest\x12\x10\n" +
+	"\x03wal\x18\x01 \x01(\tR\x03wal\x12\x18\n" +
+	"\astreams\x18\x02 \x03(\tR\astreams\x12\x10\n" +
+	"\x03org\x18\x03 \x01(\tR\x03org\"J\n" +
+	"\fPendingReply\x12:\n" +
+	"\astreams\x18\x01 \x03(\v2 .millstream.rpc.v1.PendingStreamR\astreams\"\xb9\x01\n" +
+	"\rPendingStream\x12\x16\n" +
+	"\x06stream\x18\x01 \x01(\tR\x06stream\x12\x12\n" +
+	"\x04rows\x18\x02 \x01(\x03R\x04rows\x12\x14\n" +
+	"\x05bytes\x18\x03 \x01(\x03R\x05bytes\x12\x19\n" +
+	"\bmin_time\x18\x04 \x01(\x03R\aminTime\x12\x19\n" +
+	"\bmax_time\x18\x05 \x01(\x03R\amaxTime\x120\n" +
+	"\x06fields\x18\x06 \x03(\v2\x18.millstream.rpc.v1.FieldR\x06fields\"z\n" +
+	"\x05Field\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\fR\x04name\x12\x12\n" +
+	"\x04type\x18\x02 \x01(\rR\x04type\x12\x19\n" +
+	"\bwide_int\x18\x03 \x01(\bR\awideInt\x12\x1a\n" +
+	"\bconflict\x18\x04 \x01(\bR\bconflict\x12\x12\n" +
+	"\x04seen\x18\x05 \x01(\fR\x04seen\"5\n" +
+	"\x0fMetadataRequest\x12\x10\n" +
+	"\x03wal\x18\x01 \x01(\tR\x03wal\x12\x10\n" +
+	"\x03org\x18\x02 \x01(\tR\x03org\"N\n" +
+	"\rMetadataReply\x12=\n" +
+	"\bmetadata\x18\x01 \x03(\v2!.millstream.rpc.v1.MetricMetadataR\bmetadata\"`\n" +
+	"\x0eMetricMetadata\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\fR\x04name\x12\x12\n" +
+	"\x04type\x18\x02 \x01(\fR\x04type\x12\x12\n" +
+	"\x04unit\x18\x03 \x01(\fR\x04unit\x12\x12\n" +
+	"\x04help\x18\x04 \x01(\fR\x04help\"*\n" +
+	"\x10SubscribeRequest\x12\x16\n" +
+	"\x06stream\x18\x01 \x01(\tR\x06stream\"\\\n" +
+	"\x0eSubscribeReply\x12\x14\n" +
+	"\x05batch\x18\x01 \x01(\fR\x05batch\x12 \n" +
+	"\vincarnation\x18\x02 \x01(\x03R\vincarnation\x12\x12\n" +
+	"\x04told\x18\x03 \x01(\x03R\x04told\"\xc5\x01\n" +
 	"\vHTTPRequest\x12\x16\n" +
 	"\x06method\x18\x01 \x01(\tR\x06method\x12\x16\n" +
-	"\x06target\x18\x02 \x01(\tR\x06target\x123\n" +
+	"\x06target\x18\x02 \x01(\fR\x06target\x123\n" +
 	"\aheaders\x18\x03 \x03(\v2\x19.millstream.rpc.v1.HeaderR\aheaders\x12\x1c\n" +
 	"\tprincipal\x18\x04 \x01(\fR\tprincipal\x12\x1f\n" +
 	"\vremote_addr\x18\x05 \x01(\tR\n" +
@@ -1006,7 +1988,7 @@ const file_rpc_proto_rawDesc = "" +
 	"\btrailers\x18\x06 \x03(\v2\x19.millstream.rpc.v1.HeaderR\btrailers\"4\n" +
 	"\x06Header\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06values\x18\x02 \x03(\tR\x06values\"\r\n" +
+	"\x06values\x18\x02 \x03(\fR\x06values\"\r\n" +
 	"\vPingRequest\"\v\n" +
 	"\tPingReply\"\x0f\n" +
 	"\rStatusRequest\"\xe0\x02\n" +
@@ -1050,7 +2032,12 @@ const file_rpc_proto_rawDesc = "" +
 	" \x01(\bR\x05plain2\x9a\x01\n" +
 	"\x06Intake\x12G\n" +
 	"\x05Write\x12\x1f.millstream.rpc.v1.WriteRequest\x1a\x1d.millstream.rpc.v1.WriteReply\x12G\n" +
-	"\x05Flush\x12\x1f.millstream.rpc.v1.FlushRequest\x1a\x1d.millstream.rpc.v1.FlushReply2M\n" +
+	"\x05Flush\x12\x1f.millstream.rpc.v1.FlushRequest\x1a\x1d.millstream.rpc.v1.FlushReply2\xc6\x02\n" +
+	"\x04Rows\x12F\n" +
+	"\x04Runs\x12\x1e.millstream.rpc.v1.RunsRequest\x1a\x1c.millstream.rpc.v1.RunsReply0\x01\x12M\n" +
+	"\aPending\x12!.millstream.rpc.v1.PendingRequest\x1a\x1f.millstream.rpc.v1.PendingReply\x12P\n" +
+	"\bMetadata\x12\".millstream.rpc.v1.MetadataRequest\x1a .millstream.rpc.v1.MetadataReply\x12U\n" +
+	"\tSubscribe\x12#.millstream.rpc.v1.SubscribeRequest\x1a!.millstream.rpc.v1.SubscribeReply0\x012M\n" +
 	"\x05Query\x12D\n" +
 	"\x02Do\x12\x1e.millstream.rpc.v1.HTTPRequest\x1a\x1c.millstream.rpc.v1.HTTPReply0\x012\xe1\x01\n" +
 	"\x04Node\x12D\n" +
@@ -1070,48 +2057,78 @@ func file_rpc_proto_rawDescGZIP() []byte {
 	return file_rpc_proto_rawDescData
 }
 
-var file_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_rpc_proto_goTypes = []any{
-	(*WriteRequest)(nil),  // 0: millstream.rpc.v1.WriteRequest
-	(*Part)(nil),          // 1: millstream.rpc.v1.Part
-	(*WriteReply)(nil),    // 2: millstream.rpc.v1.WriteReply
-	(*FlushRequest)(nil),  // 3: millstream.rpc.v1.FlushRequest
-	(*FlushReply)(nil),    // 4: millstream.rpc.v1.FlushReply
-	(*HTTPRequest)(nil),   // 5: millstream.rpc.v1.HTTPRequest
-	(*HTTPReply)(nil),     // 6: millstream.rpc.v1.HTTPReply
-	(*Header)(nil),        // 7: millstream.rpc.v1.Header
-	(*PingRequest)(nil),   // 8: millstream.rpc.v1.PingRequest
-	(*PingReply)(nil),     // 9: millstream.rpc.v1.PingReply
-	(*StatusRequest)(nil), // 10: millstream.rpc.v1.StatusRequest
-	(*StatusReply)(nil),   // 11: millstream.rpc.v1.StatusReply
-	(*Traffic)(nil),       // 12: millstream.rpc.v1.Traffic
-	(*DrainRequest)(nil),  // 13: millstream.rpc.v1.DrainRequest
-	(*DrainReply)(nil),    // 14: millstream.rpc.v1.DrainReply
-	(*Fault)(nil),         // 15: millstream.rpc.v1.Fault
+	(*WriteRequest)(nil),     // 0: millstream.rpc.v1.WriteRequest
+	(*Part)(nil),             // 1: millstream.rpc.v1.Part
+	(*WriteReply)(nil),       // 2: millstream.rpc.v1.WriteReply
+	(*FlushRequest)(nil),     // 3: millstream.rpc.v1.FlushRequest
+	(*FlushReply)(nil),       // 4: millstream.rpc.v1.FlushReply
+	(*RunsRequest)(nil),      // 5: millstream.rpc.v1.RunsRequest
+	(*StreamAsk)(nil),        // 6: millstream.rpc.v1.StreamAsk
+	(*RunsReply)(nil),        // 7: millstream.rpc.v1.RunsReply
+	(*Piece)(nil),            // 8: millstream.rpc.v1.Piece
+	(*Run)(nil),              // 9: millstream.rpc.v1.Run
+	(*Reach)(nil),            // 10: millstream.rpc.v1.Reach
+	(*PendingRequest)(nil),   // 11: millstream.rpc.v1.PendingRequest
+	(*PendingReply)(nil),     // 12: millstream.rpc.v1.PendingReply
+	(*PendingStream)(nil),    // 13: millstream.rpc.v1.PendingStream
+	(*Field)(nil),            // 14: millstream.rpc.v1.Field
+	(*MetadataRequest)(nil),  // 15: millstream.rpc.v1.MetadataRequest
+	(*MetadataReply)(nil),    // 16: millstream.rpc.v1.MetadataReply
+	(*MetricMetadata)(nil),   // 17: millstream.rpc.v1.MetricMetadata
+	(*SubscribeRequest)(nil), // 18: millstream.rpc.v1.SubscribeRequest
+	(*SubscribeReply)(nil),   // 19: millstream.rpc.v1.SubscribeReply
+	(*HTTPRequest)(nil),      // 20: millstream.rpc.v1.HTTPRequest
+	(*HTTPReply)(nil),        // 21: millstream.rpc.v1.HTTPReply
+	(*Header)(nil),           // 22: millstream.rpc.v1.Header
+	(*PingRequest)(nil),      // 23: millstream.rpc.v1.PingRequest
+	(*PingReply)(nil),        // 24: millstream.rpc.v1.PingReply
+	(*StatusRequest)(nil),    // 25: millstream.rpc.v1.StatusRequest
+	(*StatusReply)(nil),      // 26: millstream.rpc.v1.StatusReply
+	(*Traffic)(nil),          // 27: millstream.rpc.v1.Traffic
+	(*DrainRequest)(nil),     // 28: millstream.rpc.v1.DrainRequest
+	(*DrainReply)(nil),       // 29: millstream.rpc.v1.DrainReply
+	(*Fault)(nil),            // 30: millstream.rpc.v1.Fault
 }
 var file_rpc_proto_depIdxs = []int32{
 	1,  // 0: millstream.rpc.v1.WriteRequest.parts:type_name -> millstream.rpc.v1.Part
-	7,  // 1: millstream.rpc.v1.HTTPRequest.headers:type_name -> millstream.rpc.v1.Header
-	7,  // 2: millstream.rpc.v1.HTTPReply.headers:type_name -> millstream.rpc.v1.Header
-	7,  // 3: millstream.rpc.v1.HTTPReply.trailers:type_name -> millstream.rpc.v1.Header
-	12, // 4: millstream.rpc.v1.StatusReply.traffic:type_name -> millstream.rpc.v1.Traffic
-	0,  // 5: millstream.rpc.v1.Intake.Write:input_type -> millstream.rpc.v1.WriteRequest
-	3,  // 6: millstream.rpc.v1.Intake.Flush:input_type -> millstream.rpc.v1.FlushRequest
-	5,  // 7: millstream.rpc.v1.Query.Do:input_type -> millstream.rpc.v1.HTTPRequest
-	8,  // 8: millstream.rpc.v1.Node.Ping:input_type -> millstream.rpc.v1.PingRequest
-	10, // 9: millstream.rpc.v1.Node.Status:input_type -> millstream.rpc.v1.StatusRequest
-	13, // 10: millstream.rpc.v1.Node.Drain:input_type -> millstream.rpc.v1.DrainRequest
-	2,  // 11: millstream.rpc.v1.Intake.Write:output_type -> millstream.rpc.v1.WriteReply
-	4,  // 12: millstream.rpc.v1.Intake.Flush:output_type -> millstream.rpc.v1.FlushReply
-	6,  // 13: millstream.rpc.v1.Query.Do:output_type -> millstream.rpc.v1.HTTPReply
-	9,  // 14: millstream.rpc.v1.Node.Ping:output_type -> millstream.rpc.v1.PingReply
-	11, // 15: millstream.rpc.v1.Node.Status:output_type -> millstream.rpc.v1.StatusReply
-	14, // 16: millstream.rpc.v1.Node.Drain:output_type -> millstream.rpc.v1.DrainReply
-	11, // [11:17] is the sub-list for method output_type
-	5,  // [5:11] is the sub-list for method input_type
-	5,  // [5:5] is the sub-list for extension type_name
-	5,  // [5:5] is the sub-list for extension extendee
-	0,  // [0:5] is the sub-list for field type_name
+	6,  // 1: millstream.rpc.v1.RunsRequest.streams:type_name -> millstream.rpc.v1.StreamAsk
+	8,  // 2: millstream.rpc.v1.RunsReply.pieces:type_name -> millstream.rpc.v1.Piece
+	10, // 3: millstream.rpc.v1.RunsReply.reach:type_name -> millstream.rpc.v1.Reach
+	9,  // 4: millstream.rpc.v1.Piece.run:type_name -> millstream.rpc.v1.Run
+	13, // 5: millstream.rpc.v1.PendingReply.streams:type_name -> millstream.rpc.v1.PendingStream
+	14, // 6: millstream.rpc.v1.PendingStream.fields:type_name -> millstream.rpc.v1.Field
+	17, // 7: millstream.rpc.v1.MetadataReply.metadata:type_name -> millstream.rpc.v1.MetricMetadata
+	22, // 8: millstream.rpc.v1.HTTPRequest.headers:type_name -> millstream.rpc.v1.Header
+	22, // 9: millstream.rpc.v1.HTTPReply.headers:type_name -> millstream.rpc.v1.Header
+	22, // 10: millstream.rpc.v1.HTTPReply.trailers:type_name -> millstream.rpc.v1.Header
+	27, // 11: millstream.rpc.v1.StatusReply.traffic:type_name -> millstream.rpc.v1.Traffic
+	0,  // 12: millstream.rpc.v1.Intake.Write:input_type -> millstream.rpc.v1.WriteRequest
+	3,  // 13: millstream.rpc.v1.Intake.Flush:input_type -> millstream.rpc.v1.FlushRequest
+	5,  // 14: millstream.rpc.v1.Rows.Runs:input_type -> millstream.rpc.v1.RunsRequest
+	11, // 15: millstream.rpc.v1.Rows.Pending:input_type -> millstream.rpc.v1.PendingRequest
+	15, // 16: millstream.rpc.v1.Rows.Metadata:input_type -> millstream.rpc.v1.MetadataRequest
+	18, // 17: millstream.rpc.v1.Rows.Subscribe:input_type -> millstream.rpc.v1.SubscribeRequest
+	20, // 18: millstream.rpc.v1.Query.Do:input_type -> millstream.rpc.v1.HTTPRequest
+	23, // 19: millstream.rpc.v1.Node.Ping:input_type -> millstream.rpc.v1.PingRequest
+	25, // 20: millstream.rpc.v1.Node.Status:input_type -> millstream.rpc.v1.StatusRequest
+	28, // 21: millstream.rpc.v1.Node.Drain:input_type -> millstream.rpc.v1.DrainRequest
+	2,  // 22: millstream.rpc.v1.Intake.Write:output_type -> millstream.rpc.v1.WriteReply
+	4,  // 23: millstream.rpc.v1.Intake.Flush:output_type -> millstream.rpc.v1.FlushReply
+	7,  // 24: millstream.rpc.v1.Rows.Runs:output_type -> millstream.rpc.v1.RunsReply
+	12, // 25: millstream.rpc.v1.Rows.Pending:output_type -> millstream.rpc.v1.PendingReply
+	16, // 26: millstream.rpc.v1.Rows.Metadata:output_type -> millstream.rpc.v1.MetadataReply
+	19, // 27: millstream.rpc.v1.Rows.Subscribe:output_type -> millstream.rpc.v1.SubscribeReply
+	21, // 28: millstream.rpc.v1.Query.Do:output_type -> millstream.rpc.v1.HTTPReply
+	24, // 29: millstream.rpc.v1.Node.Ping:output_type -> millstream.rpc.v1.PingReply
+	26, // 30: millstream.rpc.v1.Node.Status:output_type -> millstream.rpc.v1.StatusReply
+	29, // 31: millstream.rpc.v1.Node.Drain:output_type -> millstream.rpc.v1.DrainReply
+	22, // [22:32] is the sub-list for method output_type
+	12, // [12:22] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_rpc_proto_init() }
@@ -1125,9 +2142,9 @@ func file_rpc_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_rpc_proto_rawDesc), len(file_rpc_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   16,
+			NumMessages:   31,
 			NumExtensions: 0,
-			NumServices:   3,
+			NumServices:   4,
 		},
 		GoTypes:           file_rpc_proto_goTypes,
 		DependencyIndexes: file_rpc_proto_depIdxs,

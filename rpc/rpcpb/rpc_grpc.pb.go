@@ -168,6 +168,233 @@ var Intake_ServiceDesc = grpc.ServiceDesc{
 }
 
 const (
+	Rows_Runs_FullMethodName      = "/millstream.rpc.v1.Rows/Runs"
+	Rows_Pending_FullMethodName   = "/millstream.rpc.v1.Rows/Pending"
+	Rows_Metadata_FullMethodName  = "/millstream.rpc.v1.Rows/Metadata"
+	Rows_Subscribe_FullMethodName = "/millstream.rpc.v1.Rows/Subscribe"
+)
+
+// RowsClient is the client API for Rows service.
+//
+// For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
+//
+// Rows tells what a node's WAL has beyond the catalog. The messages follow the types of package ingest.
+type RowsClient interface {
+	Runs(ctx context.Context, in *RunsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RunsReply], error)
+	Pending(ctx context.Context, in *PendingRequest, opts ...grpc.CallOption) (*PendingReply, error)
+	Metadata(ctx context.Context, in *MetadataRequest, opts ...grpc.CallOption) (*MetadataReply, error)
+	Subscribe(ctx context.Context, in *SubscribeRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SubscribeReply], error)
+}
+
+type rowsClient struct {
+	cc grpc.ClientConnInterface
+}
+
+func NewRowsClient(cc grpc.ClientConnInterface) RowsClient {
+	return &rowsClient{cc}
+}
+
+func (c *rowsClient) Runs(ctx context.Context, in *RunsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RunsReply], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Rows_ServiceDesc.Streams[0], Rows_Runs_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[RunsRequest, RunsReply]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Rows_RunsClient = grpc.ServerStreamingClient[RunsReply]
+
+func (c *rowsClient) Pending(ctx context.Context, in *PendingRequest, opts ...grpc.CallOption) (*PendingReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PendingReply)
+	err := c.cc.Invoke(ctx, Rows_Pending_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *rowsClient) Metadata(ctx context.Context, in *MetadataRequest, opts ...grpc.CallOption) (*MetadataReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(MetadataReply)
+	err := c.cc.Invoke(ctx, Rows_Metadata_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *rowsClient) Subscribe(ctx context.Context, in *SubscribeRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SubscribeReply], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Rows_ServiceDesc.Streams[1], Rows_Subscribe_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[SubscribeRequest, SubscribeReply]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Rows_SubscribeClient = grpc.ServerStreamingClient[SubscribeReply]
+
+// RowsServer is the server API for Rows service.
+// All implementations must embed UnimplementedRowsServer
+// for forward compatibility.
+//
+// Rows tells what a node's WAL has beyond the catalog. The messages follow the types of package ingest.
+type RowsServer interface {
+	Runs(*RunsRequest, grpc.ServerStreamingServer[RunsReply]) error
+	Pending(context.Context, *PendingRequest) (*PendingReply, error)
+	Metadata(context.Context, *MetadataRequest) (*MetadataReply, error)
+	Subscribe(*SubscribeRequest, grpc.ServerStreamingServer[SubscribeReply]) error
+	mustEmbedUnimplementedRowsServer()
+}
+
+// UnimplementedRowsServer must be embedded to have
+// forward compatible implementations.
+//
+// NOTE: this should be embedded by value instead of pointer to avoid a nil
+// pointer dereference when methods are called.
+type UnimplementedRowsServer struct{}
+
+func (UnimplementedRowsServer) Runs(*RunsRequest, grpc.ServerStreamingServer[RunsReply]) error {
+	return status.Error(codes.Unimplemented, "method Runs not implemented")
+}
+func (UnimplementedRowsServer) Pending(context.Context, *PendingRequest) (*PendingReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Pending not implemented")
+}
+func (UnimplementedRowsServer) Metadata(context.Context, *MetadataRequest) (*MetadataReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Metadata not implemented")
+}
+func (UnimplementedRowsServer) Subscribe(*SubscribeRequest, grpc.ServerStreamingServer[SubscribeReply]) error {
+	return status.Error(codes.Unimplemented, "method Subscribe not implemented")
+}
+func (UnimplementedRowsServer) mustEmbedUnimplementedRowsServer() {}
+func (UnimplementedRowsServer) testEmbeddedByValue()              {}
+
+// UnsafeRowsServer may be embedded to opt out of forward compatibility for this service.
+// Use of this interface is not recommended, as added methods to RowsServer will
+// result in compilation errors.
+type UnsafeRowsServer interface {
+	mustEmbedUnimplementedRowsServer()
+}
+
+func RegisterRowsServer(s grpc.ServiceRegistrar, srv RowsServer) {
+	// If the following call panics, it indicates UnimplementedRowsServer was
+	// embedded by pointer and is nil.  This will cause panics if an
+	// unimplemented method is ever invoked, so we test this at initialization
+	// time to prevent it from happening at runtime later due to I/O.
+	if t, ok := srv.(interface{ testEmbeddedByValue() }); ok {
+		t.testEmbeddedByValue()
+	}
+	s.RegisterService(&Rows_ServiceDesc, srv)
+}
+
+func _Rows_Runs_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(RunsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(RowsServer).Runs(m, &grpc.GenericServerStream[RunsRequest, RunsReply]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Rows_RunsServer = grpc.ServerStreamingServer[RunsReply]
+
+func _Rows_Pending_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PendingRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RowsServer).Pending(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Rows_Pending_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RowsServer).Pending(ctx, req.(*PendingRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Rows_Metadata_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(MetadataRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RowsServer).Metadata(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Rows_Metadata_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RowsServer).Metadata(ctx, req.(*MetadataRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Rows_Subscribe_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(SubscribeRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(RowsServer).Subscribe(m, &grpc.GenericServerStream[SubscribeRequest, SubscribeReply]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Rows_SubscribeServer = grpc.ServerStreamingServer[SubscribeReply]
+
+// Rows_ServiceDesc is the grpc.ServiceDesc for Rows service.
+// It's only intended for direct use with grpc.RegisterService,
+// and not to be introspected or modified (even as a copy)
+var Rows_ServiceDesc = grpc.ServiceDesc{
+	ServiceName: "millstream.rpc.v1.Rows",
+	HandlerType: (*RowsServer)(nil),
+	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "Pending",
+			Handler:    _Rows_Pending_Handler,
+		},
+		{
+			MethodName: "Metadata",
+			Handler:    _Rows_Metadata_Handler,
+		},
+	},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "Runs",
+			Handler:       _Rows_Runs_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Subscribe",
+			Handler:       _Rows_Subscribe_Handler,
+			ServerStreams: true,
+		},
+	},
+	Metadata: "rpc.proto",
+}
+
+const (
 	Query_Do_FullMethodName = "/millstream.rpc.v1.Query/Do"
 )
 
