@@ -61,6 +61,7 @@ type parts struct {
 	bucket     blob.Bucket          // nil on a node that keeps no segments
 	writer     *ingest.Writer       // nil without the role intake
 	router     *ingest.Router       // nil without router and intake
+	streams    *ingest.Streams      // of a router without intake; else nil
 	pool       *engine.Pool         // nil without the role querier
 	engine     *query.Engine        // likewise
 	segments   *cache.Cache         // nil without the roles querier and compactor
@@ -113,6 +114,7 @@ func (p *parts) services(db *database) []node.Service {
 	add(true, "membership", p.membership.Run)
 	add(p.rpc != nil, "rpc", p.serveRPC)
 	add(p.writer != nil, "intake", p.writer.Run)
+	add(p.router != nil && p.writer == nil, "pins", p.router.Run)
 	add(true, "announcements", p.listen)
 	add(has(config.Compactor), "upkeep", p.upkeep)
 	add(has(config.Compactor), "collector", p.collect)
@@ -197,8 +199,11 @@ func (p *parts) listen(ctx context.Context, ready func()) error {
 	err := p.store.Listen(ctx, func(channel, payload string) {
 		switch channel {
 		case store.ChannelStreams:
-			if p.writer != nil {
-				p.writer.Forget(millstream.StreamID(payload))
+			switch id := millstream.StreamID(payload); {
+			case p.writer != nil:
+				p.writer.Forget(id)
+			case p.streams != nil:
+				p.streams.Forget(id)
 			}
 		case store.ChannelNodes:
 			p.membership.Changed()

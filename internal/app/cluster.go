@@ -22,17 +22,22 @@ func (p *parts) clustered() bool {
 // viewAge is how long another node may go by what it has read of the members.
 func (p *parts) viewAge() time.Duration { return cmp.Or(p.Pace.View, 2*time.Second) }
 
+// peerTimeout is the silence after which a node gets no work.
+func (p *parts) peerTimeout() time.Duration {
+	return cmp.Or(p.Pace.PeerTimeout, secs(p.cfg.Cluster.PeerTimeoutSecs))
+}
+
 func (p *parts) newMembership() {
 	c := &p.cfg.Cluster
 	p.membership = cluster.NewMembership(cluster.Config{
 		Registry: p.store, Log: p.log, Registerer: p.registry, Interval: cmp.Or(p.Pace.Heartbeat, secs(c.HeartbeatIntervalSecs)), Refresh: p.viewAge(),
 		Self:     millstream.Member{ID: millstream.NodeID(p.cfg.Node.ID), Addr: c.AdvertiseAddr, Roles: p.cfg.Node.Roles, Version: p.Version, StartedAt: p.began},
-		Timeouts: cluster.Timeouts{Peer: cmp.Or(p.Pace.PeerTimeout, secs(c.PeerTimeoutSecs))},
+		Timeouts: cluster.Timeouts{Peer: p.peerTimeout()},
 		Beat:     p.beat,
 	})
 }
 
-// beat sends a heartbeat and tells the intake what the database says of its WAL.
+// beat sends a heartbeat and tells the intake what the database says of its WAL, or the router without one what it says of its history.
 func (p *parts) beat(ctx context.Context, self millstream.Member) (cluster.Beat, error) {
 	var wals []millstream.WALID
 	if p.writer != nil {
@@ -41,8 +46,12 @@ func (p *parts) beat(ctx context.Context, self millstream.Member) (cluster.Beat,
 		}
 	}
 	b, err := p.store.Heartbeat(ctx, self, wals)
-	if err == nil && p.writer != nil {
+	switch {
+	case err != nil:
+	case p.writer != nil:
 		p.writer.Beat(b)
+	case p.router != nil:
+		p.router.Beat(b)
 	}
 	return cluster.Beat{At: b.Now, Written: b.Written, Fenced: b.Fenced}, err
 }

@@ -119,6 +119,9 @@ func (p *parts) build(ctx context.Context) (closeParts func() error, err error) 
 	if p.clustered() {
 		p.newRPC(&closers)
 	}
+	if has(config.Router) || has(config.Intake) {
+		p.newRouter()
+	}
 	if has(config.Querier) || has(config.Compactor) {
 		if err := p.openCache(&closers); err != nil {
 			return fail(err)
@@ -189,7 +192,20 @@ func (p *parts) newIntake() {
 		BufferSize: int64(c.Intake.BufferSize), BufferTotal: int64(c.Intake.BufferTotal), FlushInterval: cmp.Or(p.Pace.Flush, secs(c.Intake.FlushIntervalSecs)),
 		Log: p.log, Registerer: p.registry,
 	})
-	p.router = ingest.NewRouter(ingest.RouterConfig{Self: millstream.NodeID(c.Node.ID), Local: p.writer, Pins: p.store, Registerer: p.registry})
+}
+
+// newRouter makes the entry of writes: over all intakes on a router, over its own on any other node.
+func (p *parts) newRouter() {
+	c := ingest.RouterConfig{Self: millstream.NodeID(p.cfg.Node.ID), Local: p.writer, Pins: p.store, Registerer: p.registry}
+	if p.cfg.Node.Has(config.Router) && !p.cfg.Node.Alone() {
+		c.View, c.Settle = p.membership.View, p.peerTimeout()
+		c.Dial = func(m millstream.Member) ingest.Target { return p.peers.To(m) }
+		if p.writer == nil {
+			p.streams = ingest.NewStreams(p.store, time.Now)
+			c.Streams = p.streams
+		}
+	}
+	p.router = ingest.NewRouter(c)
 }
 
 func walOptions(c *config.WAL) wal.Options {
