@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -51,12 +52,22 @@ func (d *database) StartNode(_ context.Context, m millstream.Member) (int64, err
 	err := d.locked(func() error {
 		d.incarnations[m.ID]++
 		m.Incarnation = d.incarnations[m.ID]
-		m.StartedAt, m.HeartbeatAt = d.now(), d.now()
-		d.rows[m.ID] = m
+		delete(d.rows, m.ID)
 		d.notify()
 		return nil
 	})
 	return m.Incarnation, err
+}
+
+func (d *database) EnterNode(_ context.Context, m millstream.Member) (at time.Time, err error) {
+	err = d.locked(func() error {
+		at = d.now()
+		m.StartedAt, m.HeartbeatAt = at, at
+		d.rows[m.ID] = m
+		d.notify()
+		return nil
+	})
+	return at, err
 }
 
 func (d *database) RemoveNode(_ context.Context, id millstream.NodeID, incarnation int64) error {
@@ -115,7 +126,7 @@ type peer struct {
 	done             chan error
 }
 
-// join starts a node and waits until it is registered.
+// join starts a node and waits until it is a member.
 func (d *database) join(t testing.TB, id string, change ...func(*Config)) *peer {
 	t.Helper()
 	p := &peer{reg: prometheus.NewRegistry(), done: make(chan error, 1)}
@@ -137,6 +148,10 @@ func (d *database) join(t testing.TB, id string, change ...func(*Config)) *peer 
 	case err := <-p.done:
 		t.Fatalf("node %s ended: %v", id, err)
 	}
+	if err := p.Enter(ctx); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait() // it sees itself
 	return p
 }
 

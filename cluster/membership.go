@@ -24,6 +24,7 @@ import (
 // registry is what membership asks of the database; *store.Store fits.
 type registry interface {
 	StartNode(ctx context.Context, m millstream.Member) (incarnation int64, err error)
+	EnterNode(ctx context.Context, m millstream.Member) (at time.Time, err error)
 	RemoveNode(ctx context.Context, id millstream.NodeID, incarnation int64) error
 	Nodes(ctx context.Context, silence time.Duration) ([]millstream.Member, error)
 }
@@ -62,6 +63,7 @@ type Membership struct {
 	changed chan struct{}
 
 	incarnation atomic.Int64
+	ready       atomic.Bool // the node has its row, or gets it with the next heartbeat
 	leaving     atomic.Bool // by a drain or a stop: the row goes and stays away
 	fenced      atomic.Bool
 	entered     atomic.Int64 // the database's time, in ns, since when the node is in the membership without a gap; 0 before
@@ -137,10 +139,12 @@ func (m *Membership) settled() bool {
 }
 
 // Run registers the start of the node, reads the members, calls ready, and sends heartbeats until ctx ends. It is the first to start and so the last to stop:
-// peers are told that the node goes by Announce, earlier.
+// peers are told by Announce, later and earlier, that the node comes and goes. Until then it has no row, and the one of its former life is deleted: nobody sends
+// work to a node that still reads its log.
 func (m *Membership) Run(ctx context.Context, ready func()) error {
 	self := m.cfg.Self
 	self.MilliCPU = m.cfg.Weight()
+	self.Draining = true
 	var err error
 	if self.Incarnation, err = m.cfg.Registry.StartNode(ctx, self); err != nil {
 		return fmt.Errorf("register the node: %w", err)
@@ -149,7 +153,6 @@ func (m *Membership) Run(ctx context.Context, ready func()) error {
 	if err := m.read(ctx); err != nil {
 		return fmt.Errorf("read the members: %w", err)
 	}
-	m.entered.Store(m.Now().UnixNano())
 	m.log.Info("registered", "incarnation", self.Incarnation)
 	ready()
 	g, ctx := errgroup.WithContext(ctx)
@@ -180,7 +183,7 @@ func (m *Membership) beats(ctx context.Context, self millstream.Member) {
 			m.log.Error("another process runs under this node's id: this one is fenced and takes nothing more; give each node its own [node].id and restart", "incarnation", self.Incarnation)
 		}
 		if b.Written {
-			if b.At.Sub(last) > m.cfg.Timeouts.Peer { // the others gave this node up meanwhile
+			if m.entered.Load() == 0 || b.At.Sub(last) > m.cfg.Timeouts.Peer { // the others gave this node up meanwhile
 				m.entered.Store(b.At.UnixNano())
 			}
 			last = b.At
@@ -193,7 +196,7 @@ func (m *Membership) beat(ctx context.Context, self millstream.Member) (Beat, er
 	defer cancel()
 	m.row.Lock()
 	defer m.row.Unlock()
-	self.Draining = m.Draining()
+	self.Draining = m.Draining() || !m.ready.Load()
 	return m.cfg.Beat(ctx, self)
 }
 
@@ -279,9 +282,28 @@ func (m *Membership) noteReading(err error) {
 	}
 }
 
-// Announce is a service that is ready when the whole node is. It is the last to start and the first to stop; stopping, it deletes the node's row, so that
-// peers stop using the node before it finishes its work.
+// Enter makes the node a member: now others send it work.
+func (m *Membership) Enter(ctx context.Context) error {
+	m.ready.Store(true)
+	m.row.Lock()
+	defer m.row.Unlock()
+	self := m.cfg.Self
+	self.MilliCPU, self.Incarnation = m.cfg.Weight(), m.Incarnation()
+	at, err := m.cfg.Registry.EnterNode(ctx, self)
+	if err != nil {
+		return err
+	}
+	m.entered.Store(at.UnixNano())
+	m.Changed()
+	return nil
+}
+
+// Announce is a service that is ready when the whole node is. It is the last to start and the first to stop: it makes the node a member, and, stopping, deletes
+// the node's row, so that peers stop using the node before it finishes its work.
 func (m *Membership) Announce(ctx context.Context, ready func()) error {
+	if err := m.Enter(ctx); err != nil && ctx.Err() == nil {
+		m.log.Warn("the node could not be announced; a heartbeat will do it", "error", err)
+	}
 	ready()
 	<-ctx.Done()
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)

@@ -51,6 +51,9 @@ func real(t *testing.T, s *store.Store, id string, change ...func(*Config)) *pee
 		}
 	})
 	<-ready
+	if err := p.Enter(ctx); err != nil {
+		t.Fatal(err)
+	}
 	return p
 }
 

@@ -26,19 +26,41 @@ func forgotten(node millstream.NodeID, own, found int64) error {
 }
 
 // StartNode registers a start of a node and returns its incarnation, one above every former one and above m.Incarnation (the highest that the caller knows of
-// from elsewhere; 0 if none). From then on former incarnations are fenced.
+// from elsewhere; 0 if none). From then on former incarnations are fenced. A node that is draining, or not ready yet, gets no row, and that of its former
+// incarnation is deleted.
 func (s *Store) StartNode(ctx context.Context, m millstream.Member) (incarnation int64, err error) {
 	err = s.tx(ctx, func(q *db.Queries) error {
 		m.Incarnation, err = q.NextIncarnation(ctx, db.NextIncarnationParams{ID: string(m.ID), AtLeast: m.Incarnation + 1})
 		if err != nil {
 			return err
 		}
-		if _, err := q.UpsertNode(ctx, nodeParams(m)); err != nil {
+		if m.Draining {
+			_, err = q.DeleteFormerNode(ctx, db.DeleteFormerNodeParams{ID: string(m.ID), Incarnation: m.Incarnation})
+		} else {
+			_, err = q.UpsertNode(ctx, nodeParams(m))
+		}
+		if err != nil {
 			return err
 		}
 		return q.Notify(ctx, db.NotifyParams{Channel: ChannelNodes, Payload: string(m.ID)})
 	})
 	return m.Incarnation, fail(err, "register node %s", m.ID)
+}
+
+// EnterNode writes the row of a started node and announces it; it returns the database's time. A node that is fenced gets none.
+func (s *Store) EnterNode(ctx context.Context, m millstream.Member) (at time.Time, err error) {
+	err = s.tx(ctx, func(q *db.Queries) error {
+		row, err := q.Beat(ctx, string(m.ID))
+		if err != nil {
+			return err
+		}
+		at = row.At
+		if _, err := q.UpsertNode(ctx, nodeParams(m)); err != nil {
+			return err
+		}
+		return q.Notify(ctx, db.NotifyParams{Channel: ChannelNodes, Payload: string(m.ID)})
+	})
+	return at, fail(err, "announce node %s", m.ID)
 }
 
 // Beat is what a heartbeat learns.

@@ -118,6 +118,25 @@ func TestAdoptAndDiscardWAL(t *testing.T) {
 	}
 }
 
+// A node that starts has no row until it is ready, also not that of its former life.
+func TestANodeHasItsRowWhenItIsReady(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	old := w.node
+	w.node.Draining = true
+	w.start()
+	if list := must(w.Nodes(ctx, time.Minute))(t); len(list) != 0 {
+		t.Fatalf("listed: %v", list)
+	}
+	w.node.Draining = false
+	at := must(w.EnterNode(ctx, w.node))(t)
+	must(w.EnterNode(ctx, old))(t) // the former process, which is fenced
+	list := must(w.Nodes(ctx, time.Minute))(t)
+	if len(list) != 1 || list[0].Incarnation != w.node.Incarnation || !list[0].HeartbeatAt.Equal(at) {
+		t.Errorf("listed %v, entered at %s", list, at)
+	}
+}
+
 func TestNodes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -30,6 +30,23 @@ func (q *Queries) Beat(ctx context.Context, id string) (BeatRow, error) {
 	return i, err
 }
 
+const deleteFormerNode = `-- name: DeleteFormerNode :execrows
+DELETE FROM nodes WHERE id = $1 AND incarnation < $2
+`
+
+type DeleteFormerNodeParams struct {
+	ID          string
+	Incarnation int64
+}
+
+func (q *Queries) DeleteFormerNode(ctx context.Context, arg DeleteFormerNodeParams) (int64, error) {
+	result, err := q.db.Exec(ctx, deleteFormerNode, arg.ID, arg.Incarnation)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const deleteNode = `-- name: DeleteNode :execrows
 DELETE FROM nodes WHERE id = $1 AND incarnation = $2
 `

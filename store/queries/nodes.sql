@@ -28,6 +28,9 @@ SELECT now()::timestamptz AS at,
 -- name: Positions :many
 SELECT id, position FROM wals WHERE id = ANY (CAST(@ids::text[] AS uuid[])) AND state <> 'discarded';
 
+-- name: DeleteFormerNode :execrows
+DELETE FROM nodes WHERE id = @id AND incarnation < @incarnation;
+
 -- name: DeleteNode :execrows
 DELETE FROM nodes WHERE id = @id AND incarnation = @incarnation;
 
