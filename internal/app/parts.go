@@ -28,6 +28,7 @@ import (
 	"github.com/millstream/millstream/query/engine"
 	"github.com/millstream/millstream/query/promql"
 	"github.com/millstream/millstream/query/sql"
+	"github.com/millstream/millstream/rpc"
 	"github.com/millstream/millstream/store"
 	"github.com/millstream/millstream/ui"
 	"github.com/millstream/millstream/web"
@@ -310,12 +311,19 @@ func (p *parts) newAPI() error {
 	live := p.live()
 	p.api = &api.API{
 		Auth: p.auth, Streams: live, Nodes: p.store, Documents: p.store, Finder: p.store, Metadata: live, Node: c.Node.ID,
+		Drain: p.drainSelf, Draining: p.membership.Draining,
 		Checks: p.readiness(),
 		Limits: decode.Limits{
 			Limits:  millstream.Limits{MaxFields: c.Intake.MaxFields, MaxRecord: int(c.Intake.MaxRecord), MaxDepth: c.Intake.MaxDepth},
 			MaxBody: int64(c.Intake.MaxBody), MaxDecoded: int64(c.Intake.MaxDecoded), MaxPast: time.Duration(c.Intake.MaxPastHours) * time.Hour, MaxFuture: time.Duration(c.Intake.MaxFutureSecs) * time.Second,
 		},
 		Log: p.log, Registerer: p.registry, Gatherer: p.registry, Now: time.Now, BasePath: c.HTTP.BasePath, TrustedProxies: proxies, Version: p.Version,
+	}
+	if p.peers != nil {
+		p.api.Peers = &api.Peers{
+			Live: func(role string) []millstream.Member { return p.membership.View().Live(role) },
+			To:   func(m millstream.Member) api.Peer { return p.peers.To(m) },
+		}
 	}
 	if p.writer != nil { // an interface that holds a nil pointer is not nil
 		p.api.Flusher = p.writer
@@ -326,6 +334,12 @@ func (p *parts) newAPI() error {
 	if e := p.engine; e != nil {
 		p.api.Query, p.api.Queries, p.api.Metrics, p.api.Explore, p.api.Search, p.api.Traces, p.api.Names = e, e, e, e, e, e, e
 		p.api.PromQL = promql.New(promql.Options{Timeout: secs(c.Querier.TimeoutSecs), Log: p.log, Registerer: p.registry})
+	}
+	if p.rpc != nil && p.engine != nil {
+		var err error
+		if p.rpc.Query, err = p.api.QueryHandler(rpc.PrincipalOf); err != nil {
+			return err
+		}
 	}
 	if !c.Node.Has(config.Router) {
 		var err error
