@@ -1,6 +1,9 @@
 package segment
 
-import "regexp"
+import (
+	"encoding/json"
+	"regexp"
+)
 
 // Expr is a filter on the records of a stream. It follows SQL's three-valued logic: a comparison with a null value is unknown, and a record is selected only
 // where the whole is true. The same expression is evaluated on segments, with the index, and on unflushed batches, without; the answers are equal.
@@ -49,6 +52,25 @@ type (
 	// that touches a word stands for the rest of a token: time*, *out, t*t.
 	Match struct{ Field, Query string }
 )
+
+// wireRegex is how a Regex travels: its expression is compiled where it arrives.
+type wireRegex struct{ Field, Text string }
+
+// GobEncode implements gob.GobEncoder.
+func (r Regex) GobEncode() ([]byte, error) {
+	return json.Marshal(wireRegex{r.Field, r.Re.String()})
+}
+
+// GobDecode implements gob.GobDecoder.
+func (r *Regex) GobDecode(b []byte) error {
+	var w wireRegex
+	if err := json.Unmarshal(b, &w); err != nil {
+		return err
+	}
+	re, err := regexp.Compile(w.Text)
+	r.Field, r.Re = w.Field, re
+	return err
+}
 
 func (And) expr()      {}
 func (Or) expr()       {}

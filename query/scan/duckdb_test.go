@@ -219,8 +219,13 @@ func (w *world) bind(t *testing.T, text string) *qsql.Bound {
 // kernels runs a plan and gives its rows as text.
 func (w *world) kernels(t *testing.T, p *qsql.Plan, ins []scan.Input, workers int) [][]string {
 	t.Helper()
+	return w.run(t, scan.Request{Plan: p, Range: w.rng, Schema: w.schema, Inputs: ins, Workers: workers})
+}
+
+func (w *world) run(t *testing.T, req scan.Request) [][]string {
+	t.Helper()
 	var rows [][]string
-	_, err := scan.Run(t.Context(), scan.Request{Plan: p, Range: w.rng, Schema: w.schema, Inputs: ins, Workers: workers}, func(r *scan.Rows) error {
+	_, err := scan.Run(t.Context(), req, func(r *scan.Rows) error {
 		for i := range r.N {
 			row := make([]string, len(r.Columns))
 			for j := range r.Columns {
@@ -396,6 +401,9 @@ func TestKernelsAnswerLikeDuckDB(t *testing.T) {
 					got := w.kernels(t, b.Plan, ins, 1+r.IntN(3))
 					if !same(got, want, ordered) {
 						t.Fatalf("%s, range %v, %s:\n got %d rows %v\nwant %d rows %v", text, w.rng, name, len(got), head(got), len(want), head(want))
+					}
+					if got = w.spread(t, b.Plan, ins, r); !same(got, want, ordered) {
+						t.Fatalf("%s, range %v, %s, divided between nodes:\n got %d rows %v\nwant %d rows %v", text, w.rng, name, len(got), head(got), len(want), head(want))
 					}
 				}
 			}

@@ -37,6 +37,15 @@ type pass struct {
 
 // groups runs an aggregating plan.
 func (r *run) groups(ctx context.Context, emit func(*Rows) error) (Stats, error) {
+	p, stats, err := r.collect(ctx)
+	if err != nil {
+		return stats, err
+	}
+	return stats, p.emit(emit)
+}
+
+// collect finds all groups.
+func (r *run) collect(ctx context.Context) (*partial, Stats, error) {
 	r.dropNullGroups()
 	passes := r.passes()
 	workers := max(1, min(r.Workers, len(r.Inputs)))
@@ -46,7 +55,7 @@ func (r *run) groups(ctx context.Context, emit func(*Rows) error) (Stats, error)
 	for w := range workers {
 		p, err := r.newPartial()
 		if err != nil {
-			return Stats{}, err
+			return nil, Stats{}, err
 		}
 		partials[w] = p
 		g.Go(func() error {
@@ -63,17 +72,45 @@ func (r *run) groups(ctx context.Context, emit func(*Rows) error) (Stats, error)
 			}
 		})
 	}
-	waited := g.Wait()
-	total := sumStats(stats)
-	if err := halted(ctx, waited, &total); err != nil {
-		return total, err
+	shares := make([]Stats, len(r.Shares))
+	others := make([][]*partial, len(r.Shares))
+	for i, share := range r.Shares {
+		g.Go(func() (err error) {
+			others[i], err = r.share(gctx, share, &shares[i])
+			return err
+		})
 	}
-	for _, o := range partials[1:] {
+	waited := g.Wait()
+	total := sumStats(append(stats, shares...))
+	if err := halted(ctx, waited, &total); err != nil {
+		return nil, total, err
+	}
+	for _, o := range append(partials[1:], slices.Concat(others...)...) {
 		if err := r.budget.take(partials[0].merge(o)); err != nil {
-			return total, err
+			return nil, total, err
 		}
 	}
-	return total, partials[0].emit(emit)
+	return partials[0], total, nil
+}
+
+// share waits for what other nodes find.
+func (r *run) share(ctx context.Context, share Share, stats *Stats) (out []*partial, err error) {
+	states, st, err := share(ctx, r.asked)
+	*stats = st
+	if err != nil {
+		return nil, err
+	}
+	for _, state := range states {
+		p, size, err := r.decode(state)
+		if err == nil {
+			err = r.budget.take(size)
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, p)
+	}
+	return out, nil
 }
 
 // dropNullGroups takes a condition that a key is not null out of the filter: it is cheaper to leave its null group out of the answer.
@@ -110,6 +147,7 @@ func sumStats(ss []Stats) (out Stats) {
 		out.ScannedBytes += s.ScannedBytes
 		out.Selected += s.Selected
 		out.Pruned += s.Pruned
+		out.Stopped = out.Stopped || s.Stopped
 	}
 	return out
 }

@@ -22,6 +22,7 @@ type Request struct {
 	Range  millstream.TimeRange
 	Schema millstream.Schema // of the stream, joined with the fields of every source: what each field's type is in the answer
 	Inputs []Input
+	Shares []Share // of an aggregating plan: what other nodes group beside
 
 	Workers int   // sources scanned at a time; 0: one per CPU
 	Memory  int64 // bytes that groups, kept rows and quantile values may take together; 0: DefaultMemory
@@ -123,6 +124,14 @@ type Stats struct {
 // A context that ends with the cause ErrStopped does not fail the run: it emits what was found until then.
 // A request that would need more than its memory fails with ErrMemory; the same statement may still fit in an engine that spills to disk.
 func Run(ctx context.Context, r Request, emit func(*Rows) error) (Stats, error) {
+	run := newRun(r)
+	if r.Plan.Aggregate {
+		return run.groups(ctx, emit)
+	}
+	return run.rows(ctx, emit)
+}
+
+func newRun(r Request) *run {
 	if r.Workers <= 0 {
 		r.Workers = runtime.GOMAXPROCS(0)
 	}
@@ -132,17 +141,15 @@ func Run(ctx context.Context, r Request, emit func(*Rows) error) (Stats, error) 
 	if r.Progress == nil {
 		r.Progress = new(Progress)
 	}
-	run := &run{Request: r, budget: &budget{limit: r.Memory}, types: typesOf(r.Schema)}
+	run := &run{Request: r, asked: r, budget: &budget{limit: r.Memory}, types: typesOf(r.Schema)}
 	run.Inputs = slices.DeleteFunc(slices.Clone(r.Inputs), func(in Input) bool { return in.Rows == 0 || !r.Range.Overlaps(in.First, in.Last) })
-	if r.Plan.Aggregate {
-		return run.groups(ctx, emit)
-	}
-	return run.rows(ctx, emit)
+	return run
 }
 
 // run is the state of one request.
 type run struct {
 	Request
+	asked  Request // before anything was changed
 	budget *budget
 	types  map[string]millstream.Type
 
