@@ -92,7 +92,7 @@ function optionFields(p: Panel, set: (c: Partial<Panel>, redraw?: "all" | "optio
   if (p.type === "text") return [...out, field("Text", h("textarea", { class: "in mono", rows: "12", onchange: (e: Event) => opt({ content: (e.target as Field).value }) }, o.content ?? ""), "p-content", "Markdown: headings, lists, links, emphasis, code.")];
   if (p.type === "logs" || p.type === "traces") return out;
   const num = (label: string, key: "min" | "max" | "decimals") => field(label, textbox(o[key] === undefined ? "" : String(o[key]), (v) => opt({ [key]: numberOf(v) }), { inputmode: "decimal" }), `p-${key}`);
-  out.push(field("Unit", select(units, o.unit ?? "", (v) => opt({ unit: v })), "p-unit"), num("Decimals", "decimals"), num("Least", "min"), num("Greatest", "max"));
+  out.push(field("Unit", select(units.some(([u]) => u === (o.unit ?? "")) ? units : [...units, [o.unit!, o.unit!]], o.unit ?? "", (v) => opt({ unit: v })), "p-unit"), num("Decimals", "decimals"), num("Least", "min"), num("Greatest", "max"));
   if (p.type === "timeseries") {
     out.push(field("Drawn as", select([["", "lines"], ["bars", "bars"], ["points", "points"]], o.style ?? "", (v) => opt({ style: v })), "p-style"), field("Stacked", select([["", "no"], ["normal", "yes"]], o.stack ?? "", (v) => opt({ stack: v })), "p-stack"),
       check("Filled", (o.fill ?? 0) > 0, (v) => opt({ fill: v ? 25 : 0 })), check("Logarithmic axis", !!o.log, (v) => opt({ log: v ? 10 : 0 })), check("Nothing counts as zero", o.nulls === "zero", (v) => opt({ nulls: v ? "zero" : "" })));

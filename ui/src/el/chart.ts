@@ -44,7 +44,7 @@ export class Chart extends HTMLElement {
   private d: ChartData | undefined;
   private plot: Plot | undefined;
   private drawn: ChartSeries[] = [];
-  private exemplars: Exemplar[] = [];
+  private exemplars: Exemplar[] = []; // those that are drawn
   private only = new Set<string>(); // names of the series that are shown; empty: all
   private at = -1; // point of the key cursor
   private marked: [number, number] | undefined; // points
@@ -150,10 +150,10 @@ export class Chart extends HTMLElement {
     this.note.hidden = shown <= MOST_DRAWN;
     this.note.textContent = `${count(MOST_DRAWN)} of ${count(shown)} series are drawn. The rest are in the table below; choose some there, or narrow the query.`;
     this.box.setAttribute("aria-label", d ? this.summary() : "No data yet");
-    const links = this.exemplars;
+    const links = this.exemplars, all = d?.exemplars?.filter((e) => e.t >= d.from && e.t <= d.to).length ?? 0;
     this.foot.replaceChildren(...(d && !d.compact ? [
       button({ text: this.asTable ? "Show as chart" : "Show as table", icon: this.asTable ? "chart-line" : "table-2", cls: "ghost sm", on: () => { this.asTable = !this.asTable; void this.draw(); } }),
-      ...(links.length ? [button({ text: plural(links.length, "exemplar"), icon: "diamond", cls: "ghost sm", "aria-haspopup": "menu", on: (e: MouseEvent) => this.exemplarMenu(e.currentTarget as HTMLElement) })] : []),
+      ...(links.length ? [button({ text: `${links.length < all ? `${count(links.length)} of ` : ""}${plural(all, "exemplar")}`, title: links.length < all ? "The highest of each part of the time" : "", icon: "diamond", cls: "ghost sm", "aria-haspopup": "menu", on: (e: MouseEvent) => this.exemplarMenu(e.currentTarget as HTMLElement) })] : []),
     ] : []));
     if (this.asTable && d) this.table.replaceChildren(this.values());
   }
@@ -239,7 +239,7 @@ export class Chart extends HTMLElement {
 
   private exemplarMenu(anchor: HTMLElement) {
     const unit = this.d?.unit;
-    menu(anchor, this.exemplars.slice(-30).reverse().map((e) => ({ text: `${formatTime(e.t)}  ${formatValue(e.v, unit)}`, end: e.traceId.slice(0, 8), ...(this.traceLink ? { href: this.traceLink(e) } : {}) })), { label: "Exemplars: open a trace" });
+    menu(anchor, [...this.exemplars].reverse().map((e) => ({ text: `${formatTime(e.t)}  ${formatValue(e.v, unit)}`, end: e.traceId.slice(0, 8), ...(this.traceLink ? { href: this.traceLink(e) } : {}) })), { label: "Exemplars: open a trace" });
   }
 
   private seriesMenu(s: ChartSeries, anchor: HTMLElement) {

@@ -4,6 +4,7 @@
 // Set label, placeholder, multiline, language and complete before it is put into the page. Events, which bubble: ms:change {value} for each change by the
 // reader, ms:run for mod+Enter, and Enter where one line is enough.
 import { h } from "../lib/dom.ts";
+import { printed } from "../lib/keys.ts";
 import { plain } from "../editor/plain.ts";
 import { searchTokens, type Token } from "../editor/search.ts";
 import type { Complete, Completion, Item, Mark, Surface, SurfaceOptions } from "../editor/surface.ts";
@@ -100,5 +101,20 @@ export class MsEditor extends HTMLElement {
 }
 
 customElements.define("ms-editor", MsEditor);
+
+/** The sign at a run button that what is typed is not what is shown. */
+export class Edited {
+  /** The text of the sign, to be put near the button. It is a live region of its own: what completion announces meanwhile does not take its place. */
+  readonly el = h("span", { class: "edited", role: "status", id: `ed-edited-${++serial}` });
+
+  constructor(private run: HTMLElement) { run.setAttribute("aria-describedby", this.el.id); }
+
+  get on() { return this.run.classList.contains("is-edited"); }
+  set on(yes: boolean) {
+    if (yes === this.on) return;
+    this.run.classList.toggle("is-edited", yes);
+    this.el.replaceChildren(...(yes ? [h("span", { class: "dot" }), "Edited, not run", h("kbd", null, printed("mod+Enter"))] : []));
+  }
+}
 
 declare global { interface HTMLElementTagNameMap { "ms-editor": MsEditor } }

@@ -1,7 +1,7 @@
 // <ms-histogram>: records over time as stacked bars. A part of the time is chosen by pointer or keys; the legend shows some of the series only.
 import { announce } from "../lib/a11y.ts";
 import { $, button, h, s } from "../lib/dom.ts";
-import { count, plural, short } from "../lib/format.ts";
+import { count, short } from "../lib/format.ts";
 import { dialog } from "../lib/layers.ts";
 import type { Level } from "../lib/level.ts";
 
@@ -66,6 +66,21 @@ export class Histogram extends HTMLElement {
     this.draw();
   }
 
+  /** Shows newer counts of the same. What the reader has chosen or points at stays where it is in time. */
+  update(d: HistogramData) {
+    const was = this.d, by = was && was.width === d.width ? Math.round((d.starts[0]! - was.starts[0]!) / d.width) : undefined;
+    if (by === undefined) { this.data = d; return; }
+    const had = this.sel !== undefined, sel = this.sel?.map((i) => Math.max(0, i - by));
+    this.d = d;
+    if (by) this.peeks.clear();
+    this.sel = sel && sel[1]! > sel[0]! ? [sel[0]!, sel[1]!] : undefined;
+    this.cursor = Math.max(-1, this.cursor - by);
+    if (this.cursor < 0) this.tip.hidden = true;
+    this.recount();
+    this.drawPlot();
+    if (had && (by || !this.sel)) this.drawBar();
+  }
+
   /** The chosen part in ms. */
   get selection(): [number, number] | undefined { return this.sel && this.d && [this.d.starts[this.sel[0]]!, this.d.starts[0]! + this.sel[1] * this.d.width]; }
 
@@ -103,7 +118,7 @@ export class Histogram extends HTMLElement {
     }
     this.plot.replaceChildren(s("svg", { class: "hg", width: W, height, viewBox: `0 0 ${W} ${height}`, "aria-hidden": "true" }, parts));
     const peak = sums.indexOf(Math.max(...sums));
-    this.plot.setAttribute("aria-label", `${this.headline()}, ${this.label(this.d.starts[0]!)} to ${this.label(this.d.starts[n - 1]! + this.d.width)}. ${this.d.series.map((v) => `${v.name} ${count(v.total)}`).join(", ")}. Most at ${this.label(this.d.starts[peak]!)}: ${count(sums[peak]!)}. Arrow keys read the bars, Shift with arrow keys selects.`);
+    this.plot.setAttribute("aria-label", `${this.headline().join(" ")}, ${this.label(this.d.starts[0]!)} to ${this.label(this.d.starts[n - 1]! + this.d.width)}. ${this.d.series.map((v) => `${v.name} ${count(v.total)}`).join(", ")}. Most at ${this.label(this.d.starts[peak]!)}: ${count(sums[peak]!)}. Arrow keys read the bars, Shift with arrow keys selects.`);
   }
 
   /** One path a series, and another for what was not read yet. */
@@ -138,15 +153,23 @@ export class Histogram extends HTMLElement {
     return out;
   }
 
-  private headline() { const d = this.d!; const n = d.total ?? d.series.reduce((sum, x) => sum + x.total, 0); return `${d.atLeast ? "≥ " : ""}${plural(n, this.unit.replace(/s$/, ""), this.unit)}`; }
+  private headline(): [number: string, unit: string] { const d = this.d!, n = d.total ?? d.series.reduce((sum, x) => sum + x.total, 0); return [`${d.atLeast ? "≥ " : ""}${count(n)}`, n === 1 ? this.unit.replace(/s$/, "") : this.unit]; }
+  private worstFirst() { return [...this.d!.series].sort((a, b) => order.indexOf(b.level as Level) - order.indexOf(a.level as Level)); }
+
+  /** Puts new numbers into the head. Its buttons stay as long as they can: the reader may be pressing one. */
+  private recount() {
+    const list = this.worstFirst(), buttons = [...this.hd.querySelectorAll<HTMLElement>(".legend button")];
+    if (buttons.length !== list.length || list.some((x, i) => buttons[i]!.title !== x.name)) { this.drawHead(); return; }
+    [$(".hg-n", this.hd)!.textContent, $(".hg-n + .muted", this.hd)!.textContent] = this.headline();
+    list.forEach((x, i) => { $("b", buttons[i]!)!.textContent = short(x.total); });
+  }
 
   private drawHead() {
     if (!this.d) { this.hd.replaceChildren(h("span", { class: "hg-n" }, "\u00a0")); return; }
-    const d = this.d, [n, ...unit] = this.headline().split(/ (?=[a-z])/);
-    const list = [...d.series].sort((a, b) => order.indexOf(b.level as Level) - order.indexOf(a.level as Level));
+    const d = this.d, [n, unit] = this.headline();
     this.hd.replaceChildren(
-      h("strong", { class: "num hg-n" }, n), h("span", { class: "muted" }, unit.join(" ")), h("span", { class: "spacer" }),
-      h("div", { class: "legend", role: "group", "aria-label": "Series" }, list.map((x) => h("button", { type: "button", title: x.name, "aria-pressed": String(this.only.size === 0 || this.only.has(x.name)), onclick: (e: MouseEvent) => this.toggle(x.name, e.metaKey || e.ctrlKey || e.shiftKey) },
+      h("strong", { class: "num hg-n" }, n), h("span", { class: "muted" }, unit), h("span", { class: "spacer" }),
+      h("div", { class: "legend", role: "group", "aria-label": "Series" }, this.worstFirst().map((x) => h("button", { type: "button", title: x.name, "aria-pressed": String(this.only.size === 0 || this.only.has(x.name)), onclick: (e: MouseEvent) => this.toggle(x.name, e.metaKey || e.ctrlKey || e.shiftKey) },
         s("svg", { class: "sw", viewBox: "0 0 9 9", "aria-hidden": "true" }, s("rect", { width: 9, height: 9, rx: 2, fill: this.colour(x) })), h("span", { class: "ell" }, x.name), h("b", { class: "num" }, short(x.total))))),
       h("span", { class: "muted hide-s hg-unit" }, `per ${spanText(d.width)}`),
       button({ icon: "table-2", label: "Show as table", cls: "ghost icon sm hide-s", on: () => this.table() }));
@@ -166,7 +189,7 @@ export class Histogram extends HTMLElement {
 
   private table() {
     const d = this.d!;
-    void dialog(`${this.headline()} over time`, (close) => [
+    void dialog(`${this.headline().join(" ")} over time`, (close) => [
       h("div", { class: "tablebox", tabindex: "0", role: "region", "aria-label": "Counts" }, h("table", { class: "tbl" }, h("thead", null, h("tr", null, h("th", null, "From"), d.series.map((x) => h("th", { class: "r" }, x.name)))),
         h("tbody", null, d.starts.map((t, i) => h("tr", null, h("td", { class: "mono" }, this.label(t, true)), d.series.map((x) => h("td", { class: "r num" }, count(x.counts[i] ?? 0)))))))),
       h("div", { class: "acts" }, button({ text: "Close", cls: "primary", on: () => close(), autofocus: true }))], { wide: true });
@@ -189,7 +212,7 @@ export class Histogram extends HTMLElement {
   private press(e: PointerEvent) {
     const first = this.bucketAt(e);
     if (e.button !== 0 || !this.d || first < 0) return;
-    const edge = this.edgeAt(e), fixed = edge === undefined ? first : this.sel![edge ? 0 : 1]! - (edge ? 0 : 1);
+    const edge = this.edgeAt(e), fixed = this.d.starts[edge === undefined ? first : this.sel![edge ? 0 : 1]! - (edge ? 0 : 1)]!;
     const from = e.clientX;
     this.point(-1);
     this.plot.setPointerCapture(e.pointerId);
@@ -197,8 +220,8 @@ export class Histogram extends HTMLElement {
     const move = (m: PointerEvent) => {
       if (!moved && Math.abs(m.clientX - from) < 4) return;
       moved = true;
-      const now = Math.max(0, this.bucketAt(m));
-      this.pick([Math.min(fixed, now), Math.max(fixed, now) + 1]);
+      const now = Math.max(0, this.bucketAt(m)), begun = Math.max(0, Math.round((fixed - this.d!.starts[0]!) / this.d!.width)); // the buckets may have moved on
+      this.pick([Math.min(begun, now), Math.max(begun, now) + 1]);
     };
     this.plot.addEventListener("pointermove", move);
     this.plot.addEventListener("lostpointercapture", () => {

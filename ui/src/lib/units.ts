@@ -30,6 +30,9 @@ const trim = (v: number) => { const a = Math.abs(v); return a !== 0 && a < 1e-4 
 
 const unitWords = bare({ seconds: "s", milliseconds: "ms", microseconds: "us", nanoseconds: "ns", bytes: "bytes", ratio: "percentunit", percent: "percent", s: "s", ms: "ms", ns: "ns", us: "us", By: "bytes", "1": "" });
 
+/** A declared unit as it is read: nothing for what only has a number, and what is counted without its braces. */
+export const unitText = (declared: string) => (declared === "1" ? "" : declared.replace(/^\{(.*)\}$/, "$1"));
+
 /** The unit that the name of a metric says, by the conventions of Prometheus: what is counted per second by rate() and the like keeps what it counts. */
 export function unitOf(name: string, declared = ""): string {
   const u = declared || name.replace(/_(total|sum|count|bucket|created|info)$/, "").split("_").at(-1)!;

@@ -8,7 +8,7 @@ import { empty, failure, skeleton } from "../lib/states.ts";
 import { Chart, type ChartSeries } from "../el/chart.ts";
 import { isNumber, name } from "./filters.ts";
 import type { LogsPage } from "./page.ts";
-import { bucketWidth } from "./results.ts";
+import { bucketWidth } from "./counts.ts";
 import { shown, textOf } from "./record.ts";
 
 type Kind = "line" | "bars" | "stack" | "table";

@@ -1,14 +1,15 @@
 // What the page is made of, above the results: its title row and the query box.
-import type { MsEditor } from "../el/editor.ts";
+import { Edited, type MsEditor } from "../el/editor.ts";
 import { MsSelect } from "../el/select.ts";
 import { TimeControl } from "../el/time.ts";
-import { $, button, h, icon, mac } from "../lib/dom.ts";
+import { $, button, h, icon } from "../lib/dom.ts";
+import { printed } from "../lib/keys.ts";
 import { describe, encodeFilter, type Filter, ops } from "./filters.ts";
 import { shown } from "./record.ts";
 import type { Mode } from "./state.ts";
 
 export interface HeadActs {
-  mode(m: Mode): void; views(b: HTMLElement): void; history(): void; share(): void; live(): void; copyMenu(b: HTMLElement): void; run(): void; stop(): void;
+  mode(m: Mode): void; views(): void; history(): void; share(): void; live(): void; copyMenu(b: HTMLElement): void; run(): void; stop(): void;
   editFilter(i: number, chip: HTMLElement): void; removeFilter(i: number): void; addFilter(b: HTMLElement): void;
 }
 
@@ -25,6 +26,7 @@ export class Head {
   private runButton: HTMLButtonElement;
   private stopButton: HTMLButtonElement;
   private chips = h("div", { class: "chips", role: "group", "aria-label": "Filters" });
+  readonly edited: Edited;
   readonly nodes: HTMLElement[];
 
   constructor(private acts: HeadActs, editor: MsEditor) {
@@ -33,10 +35,11 @@ export class Head {
     const modes: [Mode, string][] = [["search", "Search"], ["sql", "SQL"]];
     this.modes = modes.map(([id, text]) => h("button", { type: "button", "aria-pressed": "false", "data-mode": id, onclick: () => acts.mode(id) }, text));
     this.live = button({ text: "Live", icon: "radio", cls: "hide-s", "aria-pressed": "false", on: () => acts.live() });
-    const views = button({ text: "Saved views", icon: "bookmark", cls: "ghost sm hide-s", "aria-haspopup": "dialog", on: () => acts.views(views) });
+    const views = button({ text: "Saved views", icon: "bookmark", cls: "ghost sm hide-s", "aria-haspopup": "dialog", on: () => acts.views() });
     const head = h("div", { class: "pagehead" }, title, h("div", { class: "seg", role: "group", "aria-label": "Query language" }, this.modes), views, button({ text: "History", icon: "history", cls: "ghost sm hide-s", on: () => acts.history() }), h("span", { class: "spacer" }),
       button({ text: "Share", icon: "share-2", cls: "hide-s", on: () => acts.share() }), this.live, this.time);
-    this.runButton = button({ text: "Run", icon: "play", cls: "primary", kbd: mac ? "⌘↵" : "Ctrl ↵", on: () => acts.run() });
+    this.runButton = button({ text: "Run", icon: "play", cls: "primary", kbd: printed("mod+Enter"), on: () => acts.run() });
+    this.edited = new Edited(this.runButton);
     this.stopButton = button({ text: "Stop, keep partial", icon: "square", cls: "danger", kbd: "Esc", hidden: true, on: () => acts.stop() });
     const copyButton = button({ icon: "copy", label: "Copy as link, SQL, curl or Grafana query", cls: "ghost icon sm", "aria-haspopup": "menu", "aria-expanded": "false", on: () => acts.copyMenu(copyButton) });
     this.stream.icon = "layers";
@@ -44,7 +47,7 @@ export class Head {
     this.editorBox.append(editor);
     const add = button({ text: "Filter", icon: "plus", cls: "ghost sm", "aria-haspopup": "dialog", on: () => acts.addFilter(add) });
     const box = h("section", { class: "qbox", "aria-label": "Query" }, h("div", { class: "qrow" }, h("div", { class: "lead" }, this.stream), this.editorBox, h("div", { class: "act" }, copyButton, this.runButton, this.stopButton)),
-      h("div", { class: "qfoot" }, this.chips, add, h("span", { class: "spacer" }), this.estimate));
+      h("div", { class: "qfoot" }, this.chips, add, h("span", { class: "spacer" }), this.edited.el, this.estimate));
     this.nodes = [head, box, this.progress, this.cost, this.notes];
   }
 

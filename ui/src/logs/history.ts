@@ -1,8 +1,9 @@
 // The last 200 runs of the reader, kept by this browser.
 import { boot } from "../lib/boot.ts";
-import { type State, toQuery } from "./state.ts";
+import type { Params } from "../lib/url.ts";
+import { params as paramsOf, type State } from "./state.ts";
 
-export interface Ran { t: number; params: Record<string, string | string[]>; ms: number; rows: number; bytes: number; state: string }
+export interface Ran { t: number; params: Params; ms: number; rows: number; bytes: number; state: string }
 
 const most = 200;
 const key = () => `ms.logs.history.${boot.user.id}.${boot.org}`;
@@ -12,8 +13,7 @@ export function history(): Ran[] {
 }
 
 export function addHistory(s: State, r: Omit<Ran, "t" | "params">) {
-  const params: Record<string, string | string[]> = {};
-  for (const [k, v] of Object.entries(toQuery({ ...s, sel: "", refresh: "" }))) if (v !== undefined && v.length) params[k] = v;
+  const params = paramsOf({ ...s, sel: "", refresh: "" });
   const text = JSON.stringify(params);
   if (text.length > 20_000) return;
   keep([{ t: Date.now(), params, ...r }, ...history().filter((x) => JSON.stringify(x.params) !== text)]);

@@ -7,7 +7,7 @@ import { confirm, toast } from "../lib/layers.ts";
 import { splitter } from "../lib/resize.ts";
 import { banner } from "../lib/states.ts";
 import { fromSpan, useZone } from "../lib/time.ts";
-import { onNavigate, read, write } from "../lib/url.ts";
+import { keepTyped, kept, onNavigate, type Params, read, shorten, toQuery, typed, write } from "../lib/url.ts";
 import { MsEditor } from "../el/editor.ts";
 import { columnsOf, usual } from "./columns.ts";
 import { costIdle } from "./cost.ts";
@@ -19,8 +19,7 @@ import { bindKeys } from "./keys.ts";
 import { idOf, ObjectRow, type Row } from "./record.ts";
 import { Results } from "./results.ts";
 import { Runner } from "./runner.ts";
-import { shorten } from "./share.ts";
-import { logStreams, type Mode, readState, remember, type State, toQuery } from "./state.ts";
+import { allParams, logStreams, type Mode, params, readState, remember, type State } from "./state.ts";
 import { Tail } from "./tail.ts";
 
 export class LogsPage extends Runner implements DrawerPage, FieldsPage {
@@ -41,7 +40,7 @@ export class LogsPage extends Runner implements DrawerPage, FieldsPage {
     useZone(state.tz);
     this.editor = this.makeEditor();
     this.head = new Head({
-      mode: (m) => void this.setMode(m), views: (b) => void import("./views.ts").then((m) => m.views(this, b)), history: () => void import("./historylist.ts").then((m) => m.historyList(this)), share: () => void import("./sharedialog.ts").then((m) => m.shareDialog(this)), live: () => this.toggleLive(),
+      mode: (m) => void this.setMode(m), views: () => void this.views(), history: () => void import("./historylist.ts").then((m) => m.historyList(this)), share: () => void this.share(), live: () => this.toggleLive(),
       copyMenu: (b) => void import("./copymenu.ts").then((m) => m.copyMenu(this, b)), run: () => void this.run(), stop: () => this.stop(), editFilter: (i, chip) => void import("./filterform.ts").then((m) => m.filterForm(this, chip, i)), removeFilter: (i) => this.removeFilter(i), addFilter: (b) => void import("./filterform.ts").then((m) => m.filterForm(this, b)),
     }, this.editor);
     this.results = new Results(this);
@@ -55,9 +54,11 @@ export class LogsPage extends Runner implements DrawerPage, FieldsPage {
     this.showState();
     for (const n of notes) this.note(n);
     bindKeys(this);
-    if (read().get("s")) void this.openLink(read().get("s")!);
-    else if (this.state.stream || this.state.mode === "sql") void this.run("replace", { reload: true });
+    const text = typed(), link = read().get("s");
+    if (link) { void this.openLink(link).then(() => this.retype(text)); return; }
+    if (this.state.stream || this.state.mode === "sql") void this.run("replace", { reload: true });
     else void this.nothingYet();
+    this.retype(text);
   }
 
   private makeEditor(): MsEditor {
@@ -92,25 +93,26 @@ export class LogsPage extends Runner implements DrawerPage, FieldsPage {
 
   // ---- the address
   writeURL(how: "push" | "replace") {
-    write(toQuery(this.state), how);
-    void shorten(this.state);
+    const all = allParams(this.state);
+    write(all, how);
+    shorten(params(this.state), Object.keys(all));
   }
 
   private navigated() {
-    const before = this.state, { state } = readState(read()), key = (s: State) => JSON.stringify([s.stream, s.mode, s.q, s.filters, s.range, s.sort]);
+    const before = this.state, text = typed(), { state } = readState(read()), key = (s: State) => JSON.stringify([s.stream, s.mode, s.q, s.filters, s.range, s.sort]);
     this.state = state;
     useZone(state.tz);
     if (before.mode !== state.mode) this.replaceEditor();
     this.editor.value = state.q;
     this.showState();
+    this.retype(text);
     if (key(before) !== key(state)) void this.run("none");
     else { this.redraw(); this.results.show(state.view); void this.openSelected(); }
   }
 
   private async openLink(id: string) {
     try {
-      const { state } = await json<{ state: Record<string, string | string[]> }>(`/links/${encodeURIComponent(id)}`, { signal: this.asked.signal });
-      this.applyParams(state, "replace");
+      this.applyParams(await kept(id, this.asked.signal), "replace");
     } catch (e) {
       const err = explain(e);
       this.note(err.status === 404 ? "This link is not known: it was deleted, belongs to another organization, or went 90 days without use." : `The link cannot be opened now: ${err.message}`);
@@ -119,10 +121,8 @@ export class LogsPage extends Runner implements DrawerPage, FieldsPage {
   }
 
   /** Shows what an address's parameters say: of a link, a saved view or the history. */
-  applyParams(params: Record<string, string | string[]>, how: "push" | "replace" = "push", run = true) {
-    const q = new URLSearchParams();
-    for (const [k, v] of Object.entries(params)) for (const one of Array.isArray(v) ? v : [v]) q.append(k, one);
-    const { state, notes } = readState(q);
+  applyParams(p: Params, how: "push" | "replace" = "push", run = true) {
+    const { state, notes } = readState(toQuery(p));
     this.state = state;
     this.generated = undefined;
     useZone(state.tz);
@@ -130,7 +130,18 @@ export class LogsPage extends Runner implements DrawerPage, FieldsPage {
     this.showState();
     for (const n of notes) this.note(n);
     if (run) void this.run(how);
-    else this.writeURL(how);
+    else this.wait(how);
+  }
+
+  private views() {
+    return import("../share/views.ts").then((m) => m.viewsDialog({ page: "logs", state: () => params({ ...this.state, sel: "", refresh: "" }), open: (p) => this.applyParams(p) }));
+  }
+
+  private share() {
+    const { state: s, span } = this;
+    return import("../share/dialog.ts").then((m) => m.shareDialog({
+      range: s.range, frozen: span && { from: span.start, to: span.end }, text: `${s.stream}: ${s.q || "all records"}`, params: (range, frozen) => params({ ...s, range, refresh: frozen ? "" : s.refresh }),
+    }));
   }
 
   private showState() {
@@ -149,9 +160,18 @@ export class LogsPage extends Runner implements DrawerPage, FieldsPage {
   note(text: string) { const b = banner("info", text, [{ text: "Close", on: () => b.remove() }]); this.head.notes.append(b); }
 
   // ---- what the reader changes
+  /** The address and the state stay those of what was run. What is typed beside them is kept with the entry of the browser's history. */
   private onType() {
+    this.head.edited.on = this.edited;
     clearTimeout(this.typed);
-    this.typed = window.setTimeout(() => { this.state.q = this.editor.value; this.writeURL("replace"); void import("./estimate.ts").then((m) => m.estimate(this)); }, 300);
+    this.typed = window.setTimeout(() => { keepTyped(this.edited ? this.editor.value : undefined); void import("./estimate.ts").then((m) => m.estimate(this)); }, 300);
+  }
+
+  /** Puts back what was typed and not run. */
+  private retype(text: string | undefined) {
+    if (text === undefined) return;
+    this.editor.value = text;
+    this.onType();
   }
 
   setStream(stream: string) {
@@ -282,9 +302,8 @@ export class LogsPage extends Runner implements DrawerPage, FieldsPage {
   }
 
   linkTo(row: Row) {
-    const s = { ...this.state, sel: idOf(row), ...(this.span ? { range: { from: this.span.start, to: this.span.end } } : {}) }, q = new URLSearchParams();
-    for (const [k, v] of Object.entries(toQuery(s))) for (const one of Array.isArray(v) ? v : v ? [v] : []) q.append(k, one);
-    return `${location.origin}${location.pathname}?${q}`;
+    const s = { ...this.state, sel: idOf(row), ...(this.span ? { range: { from: this.span.start, to: this.span.end } } : {}) };
+    return `${location.origin}${location.pathname}?${toQuery(params(s))}`;
   }
 
   explain() { void import("./inspect.ts").then((m) => m.inspect(this)); }

@@ -3,26 +3,20 @@ import { type ApiError, explain, json } from "../lib/api.ts";
 import { boot } from "../lib/boot.ts";
 import { $, button, h } from "../lib/dom.ts";
 import { ago, bytes, count, plural } from "../lib/format.ts";
-import type { Level } from "../lib/level.ts";
-import { levelOf } from "../lib/level.ts";
 import { setPrefs } from "../lib/prefs.ts";
 import { banner, empty, failure, skeleton, type Action } from "../lib/states.ts";
-import { formatTime, now, zone } from "../lib/time.ts";
+import { formatTime, now, toApi, zone } from "../lib/time.ts";
 import { type Column, Grid } from "../el/grid.ts";
-import { Histogram, type HistogramData } from "../el/histogram.ts";
+import { Histogram } from "../el/histogram.ts";
 import { labelOf } from "./columns.ts";
+import { blank, type Buckets, bucketWidth, countOn, moment, seriesName, toData } from "./counts.ts";
 import { fieldTable, messageBox } from "./detail.ts";
 import { fetchWhole } from "./drawer.ts";
 import type { LogsPage } from "./page.ts";
 import { messageOf, type Row, rowLevel, shown, toJSON } from "./record.ts";
 import type { View } from "./state.ts";
 
-interface Buckets { interval: string; buckets: string[]; series: { value: unknown; total: number; counts: number[] }[]; total: number; partial: boolean }
-
 const views: [View, string][] = [["events", "Events"], ["patterns", "Patterns"], ["chart", "Chart"]];
-const nice = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 15e3, 3e4, 6e4, 12e4, 3e5, 6e5, 9e5, 18e5, 36e5, 72e5, 108e5, 216e5, 432e5, 864e5, 1728e5, 6048e5, 2592e6, 7776e6, 31536e6];
-/** The least round width, in ms, that makes at most 120 buckets of a span. */
-export const bucketWidth = (span: number) => nice.find((w) => span / w <= 118) ?? span / 118;
 
 export class Results {
   readonly grid = new Grid<Row>();
@@ -148,6 +142,13 @@ export class Results {
 
   stopped(again: () => void) { this.stage().append(empty({ title: "Stopped before the first row", icon: "square", text: "The query is as you typed it.", actions: [{ text: "Run", icon: "play", primary: true, on: again }] })); }
 
+  waiting(run: () => void) {
+    this.show("events");
+    this.banners.replaceChildren();
+    this.histogram.data = undefined;
+    this.stage().append(empty({ title: "Not run yet", icon: "history", text: "The query, its filters and its time are as they were.", actions: [{ text: "Run", icon: "play", primary: true, on: run }] }));
+  }
+
   tooLarge(size: number, run: () => void) {
     this.stage().append(empty({ title: `This query would read ${bytes(size)}`, icon: "database", text: "Opening a page does not start a query of more than 5 GB. Narrow the time or add a filter, or run it as it is.", actions: [{ text: "Run", icon: "play", primary: true, on: run }] }));
   }
@@ -206,25 +207,20 @@ export class Results {
     }
   }
 
+  /** Counts records that arrived while following; `missed` are not among them. */
+  countOn(rows: readonly Row[], missed: boolean) {
+    const p = this.page;
+    if (this.histBox.hidden) return;
+    const was = this.histogram.data ?? blank(p.span ?? toApi(p.state.range));
+    const arrived = rows.map((r) => ({ t: moment(r.time), ...seriesName(p.roles.level ? r.get(p.roles.level) : undefined) }));
+    const d = countOn(was, arrived, now());
+    if (d !== was || (missed && !was.atLeast)) this.histogram.update(missed ? { ...d, atLeast: true } : d);
+  }
+
   private async peek(start: number, end: number): Promise<string> {
     const p = this.page, sel = p.selection();
     if (!sel) return "";
-    const known = p.rows.find((r) => { const t = Date.parse(r.time.replace(/(\.\d{3})\d+/, "$1")); return t >= start && t < end; });
+    const known = p.rows.find((r) => { const t = moment(r.time); return t >= start && t < end; });
     return known ? shown(messageOf(known, p.roles), 160) : "";
   }
-}
-
-/** The API's buckets for the chart: values that mean the same level are one series. */
-export function toData(a: Buckets, width: number): HistogramData {
-  const starts = a.buckets.map((b) => Date.parse(b.replace(/(\.\d{3})\d+/, "$1")));
-  const series = new Map<string, { name: string; counts: number[]; total: number; level: Level | "" }>();
-  for (const s of a.series) {
-    const level = levelOf(s.value), name = level || (s.value === null || s.value === undefined || s.value === "" ? "no level" : shown(s.value, 40));
-    const one = series.get(name);
-    if (!one) series.set(name, { name, counts: [...s.counts], total: s.total, level });
-    else { one.total += s.total; s.counts.forEach((n, i) => { one.counts[i]! += n; }); }
-  }
-  const list = [...series.values()];
-  if (list.length === 1 && list[0]!.name === "no level") list[0]!.name = "records";
-  return { starts, width: starts.length > 1 ? starts[1]! - starts[0]! : width, series: list, total: a.total, atLeast: a.partial };
 }

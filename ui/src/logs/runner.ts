@@ -3,6 +3,7 @@ import { announce } from "../lib/a11y.ts";
 import { type ApiError, explain, json } from "../lib/api.ts";
 import { count, plural } from "../lib/format.ts";
 import { toApi } from "../lib/time.ts";
+import { keepTyped } from "../lib/url.ts";
 import type { MsEditor } from "../el/editor.ts";
 import { costDone, costIdle, costRunning, type CostState, estimateText } from "./cost.ts";
 import type { Drawer } from "./drawer.ts";
@@ -92,15 +93,23 @@ export abstract class Runner {
     return [...new Set(want)].map(name).join(", ");
   }
 
+  /** Whether the box has another query than the one whose result is shown. */
+  get edited() { return this.editor.value.trim() !== this.state.q.trim(); }
+
   // ---- running
+  /** Runs the query: what is in the box and goes into the address, or with "none" once more what was run before. */
   async run(how: "push" | "replace" | "none" = "push", o: RunOptions = {}) {
     this.tail.stop();
     this.abandon();
     this.refreshing = o.refresh === true;
-    clearTimeout(this.typed);
-    this.state.q = this.editor.value;
-    if (how !== "none") this.writeURL(how);
-    this.editor.mark(null);
+    if (how !== "none") {
+      clearTimeout(this.typed);
+      this.state.q = this.editor.value;
+      keepTyped(undefined);
+      this.writeURL(how);
+    }
+    this.head.edited.on = this.edited;
+    if (!this.edited) this.editor.mark(null);
     if (!o.columns) { this.wide = false; this.whole = false; }
     if (!this.state.stream && this.state.mode === "search") return this.nothingYet();
     this.begin();
@@ -115,7 +124,7 @@ export abstract class Runner {
         for (const w of t?.warnings ?? []) this.results.warn(w);
       } else if (this.where() === undefined) this.marks = new Marks([]);
     } catch (e) {
-      if (!signal.aborted) { this.failed(explain(e)); this.showProblem(explain(e)); }
+      if (!signal.aborted) { this.failed(explain(e)); this.problemOfRun(explain(e)); }
       return;
     }
     const sql = this.state.mode === "sql", text = sql ? this.state.q : this.statementText(pageRows, 0, o.columns);
@@ -161,7 +170,7 @@ export abstract class Runner {
     const state: CostState = outcome.kind === "cut" ? "cut" : outcome.done.stopped ? "stopped" : outcome.done.partial ? "partial" : "ok";
     const again = () => void this.run("none");
     costDone(this.head.cost, state, ms, this.done?.stats, () => this.explain());
-    this.setEstimate(this.estimate);
+    if (!this.edited) this.setEstimate(this.estimate);
     if (outcome.kind === "cut") this.results.partial(`${outcome.why} ${plural(this.rows.length, "row")} that arrived ${this.rows.length === 1 ? "is" : "are"} kept; others may be missing.`, again);
     else if (outcome.done.stopped) this.results.partial(`Stopped: what was found until then is shown, ${plural(this.rows.length, "row")}. Others may be missing.`, again);
     else if (outcome.done.partial) this.results.partial(`Partial result. ${(outcome.done.partial_reasons ?? []).join(" ")} Counts are lower bounds.`, again);
@@ -179,7 +188,7 @@ export abstract class Runner {
     this.end();
     this.done = undefined;
     if (e.code === "aborted") return;
-    if (this.state.mode === "sql") this.showProblem(e);
+    if (this.state.mode === "sql") this.problemOfRun(e);
     if (ms) costDone(this.head.cost, "error", ms, undefined, () => this.explain());
     else costIdle(this.head.cost, "The query did not run.");
     if (this.refreshing && this.rows.length) { this.results.partial(`The refresh failed: ${e.message} What is shown was loaded before.`, () => void this.run("none", { refresh: true })); return; }
@@ -187,7 +196,9 @@ export abstract class Runner {
     addHistory(this.state, { ms, rows: 0, bytes: 0, state: "error" });
   }
 
-  /** Marks where the query is wrong. Positions count characters from 1. */
+  private problemOfRun(e: ApiError) { if (!this.edited) this.showProblem(e); }
+
+  /** Marks where the query in the box is wrong. Positions count characters from 1. */
   showProblem(e: ApiError) {
     if (e.position === undefined || e.position < 1) return;
     const from = [...this.editor.value].slice(0, e.position - 1).join("").length;
@@ -229,6 +240,21 @@ export abstract class Runner {
 
   /** Ends what a view is loading when the next run begins. */
   viewSignal() { return this.asked.signal; }
+
+  /** Shows a query that was not run: nothing is shown that another one found. */
+  protected wait(how: "push" | "replace") {
+    this.tail.stop();
+    this.abandon();
+    keepTyped(undefined);
+    this.writeURL(how);
+    this.head.edited.on = false;
+    this.rows = [];
+    this.span = this.done = this.estimate = undefined;
+    if (this.drawer.isOpen) this.drawer.close();
+    this.results.waiting(() => void this.run("replace"));
+    this.setEstimate(undefined);
+    costIdle(this.head.cost, "Not run.");
+  }
 
   /** Ends what runs without waiting, as the page is left. */
   protected leave() { this.current?.cancel(); }

@@ -1,6 +1,6 @@
 // What the page shows, as the address has it.
 import { boot } from "../lib/boot.ts";
-import type { State as Query } from "../lib/url.ts";
+import { filled, type Params } from "../lib/url.ts";
 import { defaultRange, rangeOf, type Range } from "../lib/time.ts";
 import { decodeFilter, encodeFilter, type Filter } from "./filters.ts";
 
@@ -65,7 +65,10 @@ export function readState(q: URLSearchParams): { state: State; notes: string[] }
 const cut = (t: string) => (t.length > 60 ? t.slice(0, 60) + "…" : t);
 
 /** The parameters of the address; defaults are left out. */
-export function toQuery(s: State): Query {
+export const params = (s: State): Params => filled(allParams(s));
+
+/** All parameters that the address may have, those that are left out without a value. */
+export function allParams(s: State) {
   return {
     stream: s.stream || undefined, mode: s.mode === "sql" ? "sql" : undefined, q: s.q || undefined, f: s.filters.map(encodeFilter), from: s.range.from, to: s.range.to === "now" ? undefined : s.range.to, tz: s.tz || undefined,
     cols: s.cols?.map((c) => c.replace(/[%,]/g, encodeURIComponent)).join(",") ?? undefined, sort: s.sort.key === "_timestamp" && s.sort.desc ? undefined : `${s.sort.key}:${s.sort.desc ? "desc" : "asc"}`,

@@ -10,12 +10,15 @@ import { ObjectRow, rolesOf, type Row } from "./record.ts";
 
 const keep = 2000; // rows in the list, and rows that wait
 const every = 250; // ms between additions to the list
+const countEvery = 1000; // ms between counts of the histogram
 const backOff = [1, 2, 4, 8, 15]; // s
 
 export class Tail {
   on = false;
   private abort: AbortController | undefined;
   private waiting: Row[] = []; // newest last
+  private uncounted: Row[] = []; // not in the histogram yet
+  private counted = 0; // when the histogram was counted last
   private missed = 0; // while paused, beyond what waits
   private dropped = 0; // by the node, because this page was too slow
   private arrived: [number, number][] = []; // when how many came, of the last 5 s
@@ -31,6 +34,7 @@ export class Tail {
     this.on = true;
     this.dropped = this.missed = 0;
     this.waiting = [];
+    this.uncounted = [];
     this.arrived = [];
     this.abort = new AbortController();
     p.head.live.setAttribute("aria-pressed", "true");
@@ -51,6 +55,7 @@ export class Tail {
     this.abort?.abort();
     clearInterval(this.timer);
     if (leaving) return;
+    this.count();
     const p = this.page;
     p.head.live.setAttribute("aria-pressed", "false");
     p.head.time.live = false;
@@ -108,6 +113,7 @@ export class Tail {
   private take(rows: Row[]) {
     this.arrived.push([Date.now(), rows.length]);
     this.lastRow = Date.now();
+    this.uncounted.push(...rows);
     this.waiting.push(...rows);
     if (this.waiting.length > keep) { const over = this.waiting.length - keep; this.waiting.splice(0, over); this.missed += over; }
   }
@@ -116,7 +122,14 @@ export class Tail {
 
   private tick() {
     if (!this.paused && this.waiting.length && !document.hidden) this.flush();
+    if (Date.now() - this.counted >= countEvery) this.count();
     this.draw();
+  }
+
+  private count() {
+    this.counted = Date.now();
+    this.page.results.countOn(this.uncounted, this.dropped > 0);
+    this.uncounted = [];
   }
 
   private flush() {

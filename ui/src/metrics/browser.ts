@@ -5,7 +5,8 @@ import { button, h, icon, visible } from "../lib/dom.ts";
 import { count, plural, short } from "../lib/format.ts";
 import { now, resolve, type Range } from "../lib/time.ts";
 import { failure, skeleton } from "../lib/states.ts";
-import { call, number, selector } from "./prom.ts";
+import { unitText } from "../lib/units.ts";
+import { call, common, number, selector } from "./prom.ts";
 
 const RECENT = 6 * 3_600_000; // ms for which the node keeps a list of the names
 const MOST_NAMES = 1000, MOST_VALUES = 200, PAGE = 100;
@@ -58,7 +59,7 @@ export class Browser {
       const { list, total, cut } = await this.find(words, mine.signal);
       if (mine !== this.abort) return;
       clearTimeout(wait);
-      this.names = list;
+      this.names = [...list.filter((m) => !common(m.name)), ...list.filter((m) => common(m.name))]; // the reader's own first
       for (const m of list) if (m.type !== undefined) this.meta.set(m.name, { type: m.type, unit: m.unit ?? "", help: m.help ?? "" });
       this.note.textContent = cut ? `${count(list.length)} of ${total === undefined ? "more" : count(total)} metrics. Type more of the name to see others.` : list.length ? plural(list.length, "metric") : "";
       this.shown = 0;
@@ -89,9 +90,12 @@ export class Browser {
   }
 
   private more() {
-    const next = this.names.slice(this.shown, this.shown + PAGE);
-    this.shown += next.length;
-    this.list.append(...next.map((m) => this.item(m)));
+    for (const m of this.names.slice(this.shown, this.shown + PAGE)) {
+      const before = this.names[this.shown - 1];
+      if (common(m.name) && !(before && common(before.name))) this.list.append(h("li", { class: "mb-group" }, "Of Millstream and of runtimes"));
+      this.list.append(this.item(m));
+      this.shown++;
+    }
   }
 
   private item({ name, type, series, help }: Found) {
@@ -125,7 +129,7 @@ export class Browser {
       if (!li.contains(box)) return;
       const names = labels.data.filter((l) => l !== "__name__");
       box.replaceChildren(
-        h("p", { class: "mb-facts" }, h("span", { class: "pill" }, meta.type || "unknown type"), meta.unit && h("span", { class: "pill" }, meta.unit), h("span", { class: "muted" }, series === undefined ? "" : plural(series, "series", "series"))),
+        h("p", { class: "mb-facts" }, h("span", { class: "pill" }, meta.type || "unknown type"), unitText(meta.unit) && h("span", { class: "pill" }, visible(unitText(meta.unit))), h("span", { class: "muted" }, series === undefined ? "" : plural(series, "series", "series"))),
         meta.help ? h("p", { class: "mb-help" }, visible(meta.help)) : "",
         ...this.suggestions(name, meta.type, names),
         names.length ? h("ul", { class: "mb-labels", "aria-label": `Labels of ${visible(name)}` }, names.map((l) => this.label(name, l))) : h("p", { class: "muted" }, "No labels."));

@@ -6,6 +6,7 @@ import { Chart, type ChartSeries, type Exemplar } from "../el/chart.ts";
 import { exemplars, seriesText, traceOf } from "./prom.ts";
 import type { Run } from "./run.ts";
 import { letter, type State } from "./state.ts";
+import { commonUnit } from "./unit.ts";
 
 export interface GraphEvents { range(start: number, end: number): void; zoomOut(): void; logs(labels: Record<string, string>): void }
 
@@ -27,7 +28,7 @@ export class GraphView {
   show(run: Run, s: State, units: (query: string) => string) {
     this.abort?.abort();
     this.names.clear();
-    const all = new Set(run.results.map((r) => units(r.query))), unit = all.size === 1 ? [...all][0]! : ""; // one axis for all: where they differ it has plain numbers
+    const all = run.results.map((r) => units(r.query)), unit = commonUnit(all), mixed = !unit && all.some((u) => u); // one axis for all: where they differ it has plain numbers
     const many = run.results.length > 1, step = run.step * 1000;
     const series = run.results.flatMap((r) => (r.answer?.series ?? []).map((one): ChartSeries => {
       const text = Object.keys(one.metric).length ? seriesText(one.metric) : r.query;
@@ -36,7 +37,7 @@ export class GraphView {
       const last = one.values[0].at(-1) ?? 0, ended = last > 0 && last < run.span.end - Math.max(2 * step, 300_000);
       const count = one.values[0].length ? one.values : ([one.histograms[0], one.histograms[1].map((x) => x.count)] as [number[], number[]]);
       const labels = Object.keys(one.metric).length ? { ...one.metric, ...(many ? { __name__: `${letter(r.index)} ${one.metric.__name__ ?? ""}` } : {}) } : undefined;
-      return { name, values: count, ...(all.size > 1 ? { unit: units(r.query) } : {}), ...(labels ? { labels } : {}), ...(ended ? { dash: true, note: "ended" } : {}) };
+      return { name, values: count, ...(mixed ? { unit: units(r.query) } : {}), ...(labels ? { labels } : {}), ...(ended ? { dash: true, note: "ended" } : {}) };
     }));
     const data = { from: run.span.start, to: run.span.end, step, series, unit, kind: s.kind, log: s.log };
     this.chart.data = data;

@@ -1,6 +1,6 @@
 // The Metrics page: it owns the address and the run, and shows the answers in one of four views.
 import { announce } from "../lib/a11y.ts";
-import { explain, json } from "../lib/api.ts";
+import { explain } from "../lib/api.ts";
 import { orgPath } from "../lib/boot.ts";
 import { button, h, icon } from "../lib/dom.ts";
 import { count, duration, plural } from "../lib/format.ts";
@@ -9,15 +9,16 @@ import { menu } from "../lib/layers.ts";
 import { splitter } from "../lib/resize.ts";
 import { banner, empty, failure, skeleton } from "../lib/states.ts";
 import { type Range, useZone } from "../lib/time.ts";
-import { onNavigate, read, write } from "../lib/url.ts";
+import { filled, kept, onNavigate, read, toQuery, write } from "../lib/url.ts";
+import { Edited } from "../el/editor.ts";
 import { TimeControl } from "../el/time.ts";
 import { Browser } from "./browser.ts";
 import { GraphView } from "./graph.ts";
 import { MOST } from "./prom.ts";
 import { Rows } from "./rows.ts";
 import { type Result, type Run, Runner } from "./run.ts";
-import { kinds, letter, readState, type State, type View, views, writeState } from "./state.ts";
-import { boundsUnit, guessUnit, metricNames } from "./unit.ts";
+import { kinds, letter, params, type Query, readState, type State, type View, views, writeState } from "./state.ts";
+import { boundsUnit, commonUnit, guessUnit, metricNames } from "./unit.ts";
 
 const unitChoices: [string, string][] = [["", "Automatic unit"], ["short", "No unit"], ["s", "Seconds"], ["ms", "Milliseconds"], ["bytes", "Bytes"], ["Bps", "Bytes per second"], ["/s", "Per second"], ["percentunit", "Percent of 1"], ["percent", "Percent of 100"]];
 const viewNames: Record<View, [string, string]> = { graph: ["Graph", "chart-line"], table: ["Table", "table-2"], heatmap: ["Heatmap", "grid-3x3"], explain: ["Explain", "git-fork"] };
@@ -32,11 +33,12 @@ export class MetricsPage {
   private s: State = readState();
   private last: Run | undefined;
   private readonly time = new TimeControl();
-  private readonly rows = new Rows({ run: () => this.run(), changed: () => this.dirty() });
+  private readonly rows = new Rows({ run: () => this.run(), changed: () => this.typed() });
   private readonly runner = new Runner();
   private readonly browser = new Browser({ insert: (t) => this.insert(t), range: () => this.s.range, close: () => this.showBrowser(false) });
   private readonly graph = new GraphView({ range: (start, end) => this.time.setRange({ start, end }), zoomOut: () => this.time.zoomOut(), logs: (l) => void this.logs(l) });
   private readonly runButton = button({ icon: "play", text: "Run", cls: "primary", kbd: printed("mod+Enter"), on: () => (this.runner.running ? this.runner.stop() : this.run()) });
+  private readonly edited = new Edited(this.runButton);
   private readonly progress = h("div", { class: "progress" }, h("i"));
   private readonly notes = h("div", { class: "mx-notes" });
   private readonly options = h("div", { class: "mq-foot" });
@@ -53,14 +55,14 @@ export class MetricsPage {
     const title = document.getElementById("page-title");
     title?.classList.remove("vh");
     this.app.replaceChildren(
-      h("div", { class: "pagehead" }, title, this.showNames, this.menuButton("bookmark", "Saved views", async (b) => (await import("./keep.ts")).viewsMenu(b, this.s, (s) => this.open(s))), h("span", { class: "spacer" }),
-        this.menuButton("layout-dashboard", "Add to dashboard", async () => (await import("./keep.ts")).addToDashboard(this.s)), this.menuButton("share-2", "Share", async (b) => (await import("./share.ts")).shareMenu(b, this.s, this.last)), this.more(), this.time),
+      h("div", { class: "pagehead" }, title, this.showNames, this.menuButton("bookmark", "Saved views", () => this.views()), h("span", { class: "spacer" }),
+        this.menuButton("layout-dashboard", "Add to dashboard", () => this.keep()), this.menuButton("share-2", "Share", (b) => this.share(b)), this.more(), this.time),
       h("section", { class: "mq", "aria-label": "Queries" }, this.rows.el, this.options), this.progress, this.notes,
       this.explore);
     this.explore.append(this.browser.el, splitter(this.browser.el, { min: 180, max: 520, key: "metrics.browser", label: "Width of the metric browser", size: 264 }), h("section", { class: "mx-results", "aria-label": "Results" }, this.bar, this.body));
     this.time.addEventListener("ms:range", (e) => { this.s.range = (e as CustomEvent<Range>).detail; this.run(); });
     this.time.addEventListener("ms:tz", (e) => { this.s.tz = (e as CustomEvent<{ tz: string }>).detail.tz; useZone(this.s.tz); writeState(this.s); this.time.tz = this.s.tz; this.render(); });
-    this.time.addEventListener("ms:refresh", (e) => { const d = (e as CustomEvent<{ every?: string; now?: boolean }>).detail; if (d.every !== undefined) { this.s.refresh = d.every; writeState(this.s, "replace"); } else this.run("replace"); });
+    this.time.addEventListener("ms:refresh", (e) => { const d = (e as CustomEvent<{ every?: string; now?: boolean }>).detail; if (d.every !== undefined) { this.s.refresh = d.every; writeState(this.s, "replace"); } else this.run(false); });
     onNavigate(() => { this.take(readState()); this.run(false); });
     this.keys();
     const small = matchMedia("(max-width:1180px)"), browse = () => this.showBrowser(!small.matches && wanted(), false); // on a small window it would lie over the results
@@ -76,10 +78,7 @@ export class MetricsPage {
     const id = read().get("s");
     if (!id) return;
     try {
-      const { state } = await json<{ state: Record<string, string | string[]> }>(`/links/${encodeURIComponent(id)}`);
-      const q = new URLSearchParams();
-      for (const [k, v] of Object.entries(state)) for (const one of Array.isArray(v) ? v : [v]) q.append(k, one);
-      this.s = readState(q);
+      this.s = readState(toQuery(await kept(id)));
       write({ s: "" }, "replace");
     } catch (e) {
       this.s.fault = `The link cannot be opened: ${explain(e).message}`;
@@ -88,14 +87,14 @@ export class MetricsPage {
 
   private menuButton(ic: string, text: string, on: (b: HTMLElement) => Promise<void> | void) {
     const primary = text === "Saved views";
-    return h("button", { type: "button", class: `btn hide-s ${primary ? "ghost sm" : ""}`.trim(), "aria-haspopup": text === "Add to dashboard" ? "dialog" : "menu", onclick: (e: Event) => void on(e.currentTarget as HTMLElement) }, icon(ic, "s"), text);
+    return h("button", { type: "button", class: `btn hide-s ${primary ? "ghost sm" : ""}`.trim(), "aria-haspopup": text === "Share" ? "menu" : "dialog", onclick: (e: Event) => void on(e.currentTarget as HTMLElement) }, icon(ic, "s"), text);
   }
 
   /** On a small window, what else the head has. */
   private more() {
     return button({ icon: "ellipsis", label: "More", cls: "icon mx-more", "aria-haspopup": "menu", on: (e: MouseEvent) => { const b = e.currentTarget as HTMLElement; menu(b, [
-      { text: "Share", icon: "share-2", on: () => void import("./share.ts").then((m) => m.shareMenu(b, this.s, this.last)) }, { text: "Add to dashboard", icon: "layout-dashboard", on: () => void import("./keep.ts").then((m) => m.addToDashboard(this.s)) },
-      { text: "Saved views", icon: "bookmark", on: () => void import("./keep.ts").then((m) => m.viewsMenu(b, this.s, (s) => this.open(s))) }, { text: "Logs for this selection", icon: "scroll-text", on: () => void this.logs(this.graph.common()) },
+      { text: "Share", icon: "share-2", on: () => void this.share(b) }, { text: "Add to dashboard", icon: "layout-dashboard", on: () => void this.keep() },
+      { text: "Saved views", icon: "bookmark", on: () => void this.views() }, { text: "Logs for this selection", icon: "scroll-text", on: () => void this.logs(this.graph.common()) },
     ]); } });
   }
 
@@ -110,12 +109,23 @@ export class MetricsPage {
     this.drawBar();
   }
 
-  private open(s: State) { this.take(s); this.run(); }
-  private dirty() { this.runButton.classList.add("fresh"); }
+  private async views() {
+    const [{ viewsDialog }, { title }] = await Promise.all([import("../share/views.ts"), import("./keep.ts")]);
+    viewsDialog({ page: "metrics", name: title(this.s), state: () => filled(params({ ...this.s, refresh: "" })), open: (p) => { this.take(readState(toQuery(p))); this.run(); } });
+  }
+
+  private async share(b: HTMLElement) { (await import("./share.ts")).shareMenu(b, this.s, this.last, this.unitShown()); }
+  private async keep() { await (await import("./keep.ts")).addToDashboard(this.s, this.unitShown()); }
+
+  /** What is typed is not in the address, nor kept or shared, before it is run. */
+  private typed() {
+    const texts = (list: Query[]) => list.map((q) => q.text).filter(Boolean).join("\n\n");
+    this.edited.on = texts(this.rows.queries) !== texts(this.s.queries);
+  }
 
   private insert(text: string) {
     const whole = this.rows.insert(text);
-    this.dirty();
+    this.typed();
     if (whole) this.run();
     if (innerWidth <= 1180) this.showBrowser(false);
   }
@@ -129,8 +139,9 @@ export class MetricsPage {
   }
 
   // ---- running
+  /** Runs the queries: what is typed and goes into the address, or with false once more what was run before. */
   private run(how: "push" | "replace" | false = "push") {
-    this.s.queries = this.rows.queries;
+    if (how) this.s.queries = this.rows.queries;
     this.time.value = this.s.range;
     if (how) writeState(this.s, how);
     void this.execute();
@@ -138,7 +149,7 @@ export class MetricsPage {
 
   private async execute() {
     const list = this.s.queries.filter((q) => q.text && !q.hidden);
-    this.runButton.classList.remove("fresh");
+    this.typed();
     this.s.queries.forEach((q, i) => { if (!q.text || q.hidden) this.rows.status(i, q.hidden ? "hidden" : ""); });
     if (list.length === 0) {
       this.runner.stop();
@@ -180,6 +191,7 @@ export class MetricsPage {
 
   private one(r: Result) {
     const { answer, failure: f } = r;
+    if (this.rows.queries[r.index]?.text !== r.query) return; // another is being typed there
     this.rows.status(r.index, f ? (f.error.code === "aborted" ? "stopped" : "failed") : `${answer!.type === "string" ? "text" : answer!.type === "scalar" ? "a number" : plural(answer!.series.length, "series", "series")} · ${duration(Math.round(r.took) * 1e6)}`, f && f.error.code !== "aborted" ? "bad" : "");
     this.rows.mark(r.index, f && f.at !== undefined ? { from: f.at, message: f.message } : null);
   }
@@ -215,6 +227,9 @@ export class MetricsPage {
     }
     if (this.last === run && this.view && this.body.firstChild !== this.view.el) this.body.replaceChildren(this.view.el);
   }
+
+  /** The unit of the axis, or of the values where there is none. */
+  private unitShown() { return commonUnit([...new Set(this.s.queries.filter((q) => q.text && !q.hidden).map((q) => this.unit(q.text)))]); }
 
   private unit(q: string) {
     if (this.s.unit) return this.s.unit;
@@ -274,7 +289,7 @@ export class MetricsPage {
       h("div", { class: "mq-opts" },
         select("mq-step", "Step", s.step, steps.map((v) => [v, v || "Automatic"]), (v) => { s.step = v; }),
         select("mq-res", "Resolution", String(s.pixels), [["1", "Every pixel"], ["3", "Normal"], ["8", "Low"]], (v) => { s.pixels = Number(v); })),
-      this.runButton);
+      this.edited.el, this.runButton);
   }
 
   private drawBar() {

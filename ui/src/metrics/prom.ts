@@ -49,6 +49,9 @@ export async function instant(query: string, at: number, limit: number, signal?:
   return answer(await call("query", { query, time: at / 1000, limit }, signal));
 }
 
+/** Metrics of Millstream itself and of the runtimes of programs, which every installation has. */
+export const common = (name: string) => /^(millstream|go|process|prometheus|promhttp)_/.test(name);
+
 export interface RawExemplars { seriesLabels: Labels; exemplars: { labels: Labels; value: string; timestamp: number }[] }
 export const exemplars = async (query: string, o: { start: number; end: number }, signal?: AbortSignal) => (await call<RawExemplars[] | null>("query_exemplars", { query, start: o.start / 1000, end: o.end / 1000 }, signal)).data ?? [];
 

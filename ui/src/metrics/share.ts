@@ -1,31 +1,23 @@
 // Taking the page elsewhere: links, curl, Grafana, and the logs of what was found.
 import { boot, orgPath } from "../lib/boot.ts";
-import { json } from "../lib/api.ts";
+import { explain, json } from "../lib/api.ts";
 import { copy, menu, toast } from "../lib/layers.ts";
 import { fromSpan, type Span, toApi } from "../lib/time.ts";
+import { address, filled } from "../lib/url.ts";
 import { base } from "./prom.ts";
 import type { Run } from "./run.ts";
 import { letter, params, type State } from "./state.ts";
 
-const MOST_URL = 1900;
-
 /** A link to the page. fixed writes the moments in place of relative times; a long state is kept by the node. */
 async function link(s: State, run: Run | undefined, fixed: boolean): Promise<string> {
-  const state = params({ ...s, range: fixed && run ? fromSpan(run.span) : s.range });
-  const q = new URLSearchParams();
-  for (const [k, v] of Object.entries(state)) for (const one of Array.isArray(v) ? v : v ? [v] : []) q.append(k, one);
-  const url = `${location.origin}${orgPath("metrics")}?${q}`;
-  if (url.length <= MOST_URL) return url;
-  const kept = Object.fromEntries(Object.entries(state).filter(([, v]) => v.length));
-  const { id } = await json<{ id: string }>("/links", { body: { state: kept } });
-  return `${location.origin}${orgPath("metrics")}?s=${id}`;
+  return `${location.origin}${orgPath("metrics")}?${await address(filled(params({ ...s, range: fixed && run ? fromSpan(run.span) : s.range })))}`;
 }
 
 export async function copyLink(s: State, run: Run | undefined, fixed: boolean) {
   try {
     await copy(await link(s, run, fixed), fixed ? "Link copied, with the times fixed" : "Link copied, with relative times");
   } catch (e) {
-    toast(`The link could not be made: ${(e as Error).message}`, { error: true });
+    toast(`The link could not be made: ${explain(e).message}`, { error: true });
   }
 }
 
@@ -49,7 +41,7 @@ export function grafana(s: State, unit: string): string {
   }, null, 2);
 }
 
-export function shareMenu(anchor: HTMLElement, s: State, run: Run | undefined) {
+export function shareMenu(anchor: HTMLElement, s: State, run: Run | undefined, unit: string) {
   const span = run?.span;
   menu(anchor, [
     { text: "Copy link, times fixed", icon: "link", kbd: "⇧Y", on: () => void copyLink(s, run, true) },
@@ -58,7 +50,7 @@ export function shareMenu(anchor: HTMLElement, s: State, run: Run | undefined) {
     { text: "", rule: true },
     { text: "Copy PromQL", icon: "code", on: () => void copy(visibleQueries(s).map((q) => q.text).join("\n"), "PromQL copied") },
     ...(span ? [{ text: "Copy as curl", icon: "terminal", on: () => void copy(curl(s, span, run.step), "curl command copied") }] : []),
-    { text: "Copy as Grafana panel", icon: "braces", on: () => void copy(grafana(s, s.unit), "Grafana panel copied") },
+    { text: "Copy as Grafana panel", icon: "braces", on: () => void copy(grafana(s, unit), "Grafana panel copied") },
   ], { label: "Share" });
 }
 

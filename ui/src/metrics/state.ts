@@ -37,7 +37,7 @@ export function readState(q = read()): State {
   const texts = q.getAll("q").slice(0, MOST_QUERIES);
   const { fault, ...range } = rangeOf(q, { from: "now-1h", to: "now" });
   return {
-    queries: (texts.length ? texts : [""]).map((text, i) => ({ text, hidden: hidden.has(letter(i)) })),
+    queries: (texts.length ? texts : [""]).map((text, i) => ({ text: text.trim(), hidden: hidden.has(letter(i)) })),
     range: q.get("from") ? range : fallback(), tz: q.get("tz") ?? "", view: oneOf(views, q.get("view")), kind: oneOf(kinds, q.get("kind")), log: q.get("log") === "1", unit: q.get("unit") ?? "",
     step: duration.test(q.get("step") ?? "") ? q.get("step")! : "", pixels: { low: 8, full: 1 }[q.get("res") ?? ""] ?? 3, instant: q.get("type") !== "range", exemplars: q.get("exemplars") !== "0", refresh: q.get("refresh") ?? "", fault: fault ?? "",
   };

@@ -30,6 +30,9 @@ export function guessUnit(query: string, declared: (name: string) => string = ()
   return /_(count|bucket|info)$/.test(name) ? "" : unit;
 }
 
+/** The one unit of all queries; "" where they have several, or none. */
+export const commonUnit = (units: readonly string[]) => (units.length > 0 && units.every((u) => u === units[0]) ? units[0]! : "");
+
 /** The unit of the bounds of a query's buckets: that of the metric, whatever is done with the counts. */
 export function boundsUnit(query: string, declared: (name: string) => string = () => ""): string {
   const name = metricNames(query)[0];

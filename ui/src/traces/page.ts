@@ -4,18 +4,18 @@ import { type ApiError, explain, json } from "../lib/api.ts";
 import { orgPath } from "../lib/boot.ts";
 import { $, button, h, icon, visible } from "../lib/dom.ts";
 import { bytes, count, duration, percent, plural } from "../lib/format.ts";
-import { bind } from "../lib/keys.ts";
+import { bind, printed } from "../lib/keys.ts";
 import { type Action, banner, empty, failure, skeleton } from "../lib/states.ts";
 import { formatTime, fromSpan, resolve, type Span as Period, useZone } from "../lib/time.ts";
-import { onNavigate, read, write } from "../lib/url.ts";
-import { MsEditor } from "../el/editor.ts";
+import { kept, onNavigate, type Params, read, write } from "../lib/url.ts";
+import { Edited, MsEditor } from "../el/editor.ts";
 import { type Column, Grid } from "../el/grid.ts";
 import { MsSelect } from "../el/select.ts";
 import { TimeControl } from "../el/time.ts";
 import { compare } from "./compare.ts";
 import { type Box, Heatmap } from "./heatmap.ts";
 import { called, traceOf } from "./links.ts";
-import { byRoots, complete, density, durationText, find, type Found, fromUrl, nanoseconds, type Search, streams, type Summary, toUrl } from "./search.ts";
+import { byRoots, complete, density, durationText, find, type Found, fromUrl, nanoseconds, openParams, params, type Search, streams, type Summary, toUrl } from "./search.ts";
 import { titleRow } from "./tabs.ts";
 
 const first = 100, most = 1000; // traces that are asked for, and on request
@@ -28,7 +28,7 @@ export class TracesPage {
   private limit = first;
   private running: AbortController | undefined;
   private comparing: AbortController | undefined;
-  private sort = { key: read().get("sort")?.replace("-", "") || "start", desc: !read().get("sort") || read().get("sort")!.startsWith("-") };
+  private sort = order();
   private lengths: [shortest: number, longest: number] = [1, 1]; // ns, of the traces that were found
 
   private time = new TimeControl();
@@ -39,7 +39,8 @@ export class TracesPage {
   private least = input("From, such as 250ms", "at least");
   private most = input("To, such as 2s", "at most");
   private status: HTMLButtonElement[];
-  private run = button({ text: "Find", icon: "search", cls: "primary", on: () => this.submit() });
+  private run = button({ text: "Find", icon: "search", cls: "primary", kbd: printed("mod+Enter"), on: () => this.submit() });
+  private edited = new Edited(this.run);
   private cost = h("div", { class: "cost" });
   private notes = h("div", { class: "notes" });
   private heat = new Heatmap({ zoom: (b) => this.zoom(b), compare: (b) => this.compare(b), clear: () => this.closeCompare() });
@@ -50,17 +51,50 @@ export class TracesPage {
   private foot = h("div", { class: "lfoot" });
 
   constructor(app: HTMLElement) {
-    useZone(read().get("tz"));
     this.status = ([["", "Any status"], ["error", "Errors"], ["ok", "OK"]] as const).map(([v, text]) => h("button", { type: "button", "data-v": v, onclick: () => this.change({ status: v }) }, text));
     this.setUpControls();
     this.setUpGrid();
     this.fill();
     const panel = h("div", { class: "tq-panel" }, h("div", { class: "tq-main" }, this.heatBox, this.results, this.foot), this.side);
-    app.replaceChildren(titleRow("traces", this.time), this.box(), this.cost, this.notes, panel);
+    app.replaceChildren(titleRow("traces", this.time, ...this.keeping()), this.box(), this.cost, this.notes, panel);
     app.setAttribute("aria-busy", "false");
-    onNavigate(() => { this.s = fromUrl(); this.fill(); void this.load(); });
+    onNavigate(() => this.take());
     this.keys();
+    const link = read().get("s");
+    if (link) void this.openLink(link);
+    else this.take();
+  }
+
+  /** Shows what the address says. */
+  private take() {
+    this.s = fromUrl();
+    this.sort = order();
+    this.grid.sort = this.sort;
+    this.time.tz = read().get("tz") ?? "";
+    this.time.refresh = read().get("refresh") ?? "";
+    useZone(this.time.tz);
+    this.fill();
     void this.load();
+  }
+
+  private async openLink(id: string) {
+    try {
+      openParams(await kept(id), "replace");
+      this.take();
+    } catch (e) {
+      this.take();
+      this.notes.append(banner("warn", `The link cannot be opened: ${explain(e).message}`));
+    }
+  }
+
+  private keeping() {
+    const open = (p: Params) => { openParams(p, "push"); this.limit = first; this.take(); };
+    const views = async () => (await import("../share/views.ts")).viewsDialog({ page: "traces", state: () => params(this.s), open });
+    const share = async () => {
+      const { s, period } = this, what = [s.service, s.operation, s.status && `status ${s.status}`, s.least && `at least ${s.least}`, s.most && `at most ${s.most}`, s.q].filter(Boolean).join(", ");
+      (await import("../share/dialog.ts")).shareDialog({ range: s.range, frozen: fromSpan(period), params: (range) => params({ ...s, range }), text: `Traces: ${what || "all"}` });
+    };
+    return [button({ text: "Saved views", icon: "bookmark", cls: "ghost sm hide-s", "aria-haspopup": "dialog", on: () => void views() }), button({ text: "Share", icon: "share-2", cls: "hide-s", "aria-haspopup": "dialog", on: () => void share() })];
   }
 
   private setUpControls() {
@@ -68,6 +102,7 @@ export class TracesPage {
     this.editor.placeholder = "http.status:500, or a trace id";
     this.editor.complete = (text, cursor) => complete(this.s, text, cursor);
     this.editor.addEventListener("ms:run", () => this.submit());
+    this.editor.addEventListener("ms:change", () => this.typed());
     for (const [sel, label, icon] of [[this.stream, "Stream", "layers"], [this.service, "Service", "boxes"], [this.operation, "Operation", "route"]] as const) {
       sel.label = label;
       sel.placeholder = "any";
@@ -80,19 +115,18 @@ export class TracesPage {
     this.service.addEventListener("ms:change", () => this.change({ service: this.service.value as string, operation: "" }));
     this.operation.addEventListener("ms:change", () => this.change({ operation: this.operation.value as string }));
     for (const field of [this.least, this.most]) {
+      field.addEventListener("input", () => this.typed());
       field.addEventListener("change", () => this.submit());
       field.addEventListener("keydown", (e) => { if (e.key === "Enter") this.submit(); });
     }
     this.time.addEventListener("ms:range", (e) => this.change({ range: (e as CustomEvent).detail }));
     this.time.addEventListener("ms:tz", (e) => { const tz = (e as CustomEvent<{ tz?: string }>).detail.tz ?? ""; write({ tz }); useZone(tz); this.time.tz = tz; void this.load(); });
     this.time.addEventListener("ms:refresh", (e) => { const d = (e as CustomEvent<{ every?: string; now?: boolean }>).detail; if (d.now) void this.load(); else { this.time.refresh = d.every ?? ""; write({ refresh: d.every ?? "" }, "replace"); } });
-    this.time.tz = read().get("tz") ?? "";
-    this.time.refresh = read().get("refresh") ?? "";
   }
 
   private box() {
     return h("section", { class: "qbox", "aria-label": "What to look for" }, h("div", { class: "qrow" }, h("div", { class: "editor" }, this.editor), h("div", { class: "act" }, this.run)),
-      h("div", { class: "qfoot" }, this.stream, this.service, this.operation, h("div", { class: "seg", role: "group", "aria-label": "Status" }, this.status), h("span", { class: "tq-dur", role: "group", "aria-label": "Duration" }, icon("clock", "s"), this.least, "–", this.most)));
+      h("div", { class: "qfoot" }, this.stream, this.service, this.operation, h("div", { class: "seg", role: "group", "aria-label": "Status" }, this.status), h("span", { class: "tq-dur", role: "group", "aria-label": "Duration" }, icon("clock", "s"), this.least, "–", this.most), h("span", { class: "spacer" }), this.edited.el));
   }
 
   private setUpGrid() {
@@ -143,6 +177,13 @@ export class TracesPage {
     this.most.value = s.most;
     this.time.value = s.range;
     for (const b of this.status) b.setAttribute("aria-pressed", String(b.dataset.v === s.status));
+    this.typed();
+  }
+
+  /** What is typed is not in the address before it is run. */
+  private typed() {
+    const { q, least, most } = this.s;
+    this.edited.on = [this.editor, this.least, this.most].map((x) => x.value.trim()).join("\n") !== [q, least, most].map((x) => x.trim()).join("\n");
   }
 
   private change(by: Partial<Search>) {
@@ -175,7 +216,7 @@ export class TracesPage {
     const run = (this.running = new AbortController()), s = { ...this.s, least: spaceless(this.s.least), most: spaceless(this.s.most) };
     const fault = fromUrl().fault;
     this.notes.replaceChildren(...(fault ? [banner("warn", fault)] : []));
-    this.editor.mark(null);
+    if (!this.edited.on) this.editor.mark(null);
     this.period = resolve(s.range);
     if (streams().length === 0) return this.nothingYet();
     const old = this.grid.isConnected && this.grid.rows.length > 0;
@@ -215,7 +256,7 @@ export class TracesPage {
       if (err.code === "aborted") return;
       this.cost.replaceChildren();
       if (isQuery(err) && this.s.q) {
-        this.editor.mark({ from: [...s.q].slice(0, (err.position ?? 1) - 1).join("").length, message: [err.message, err.hint].filter(Boolean).join("; ") });
+        if (!this.edited.on) this.editor.mark({ from: [...s.q].slice(0, (err.position ?? 1) - 1).join("").length, message: [err.message, err.hint].filter(Boolean).join("; ") });
         this.results.replaceChildren(empty({ title: "The search cannot be read", icon: "circle-alert", text: err.message }));
       } else this.results.replaceChildren(failure(err, () => void this.load()));
       this.foot.replaceChildren();
@@ -292,6 +333,12 @@ export class TracesPage {
     this.side.hidden = true;
     this.side.parentElement?.classList.remove("with-drawer");
   }
+}
+
+/** The order of the list that the address asks for. */
+function order() {
+  const by = read().get("sort") ?? "";
+  return { key: by.replace("-", "") || "start", desc: !by || by.startsWith("-") };
 }
 
 const input = (label: string, placeholder: string) => h("input", { class: "in", "aria-label": label, placeholder, spellcheck: "false", autocomplete: "off" });

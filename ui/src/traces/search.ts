@@ -2,7 +2,7 @@
 import { json } from "../lib/api.ts";
 import { boot } from "../lib/boot.ts";
 import { type Range, rangeOf, type Span as Period, toApi } from "../lib/time.ts";
-import { read, write } from "../lib/url.ts";
+import { filled, type Params, read, write } from "../lib/url.ts";
 import type { Completion, Item } from "../el/editor.ts";
 import { identifier, literal } from "./links.ts";
 
@@ -31,9 +31,15 @@ export function fromUrl(): Search & { fault?: string } {
   return { stream: q.get("stream") ?? "", service: q.get("service") ?? "", operation: q.get("operation") ?? "", status: status === "ok" || status === "error" ? status : "", least: q.get("min") ?? "", most: q.get("max") ?? "", q: q.get("q") ?? "", range, fault: range.fault };
 }
 
-export function toUrl(s: Search, how: "push" | "replace" = "push") {
-  write({ stream: s.stream, service: s.service, operation: s.operation, status: s.status, min: s.least, max: s.most, q: s.q, from: s.range.from, to: s.range.to }, how);
-}
+const allParams = (s: Search) => ({ stream: s.stream, service: s.service, operation: s.operation, status: s.status, min: s.least, max: s.most, q: s.q, from: s.range.from, to: s.range.to });
+
+export const toUrl = (s: Search, how: "push" | "replace" = "push") => write(allParams(s), how);
+
+/** The search as a link and a saved view have it, with the order of the list and the zone. */
+export const params = (s: Search) => filled({ ...allParams(s), sort: read().get("sort") ?? "", tz: read().get("tz") ?? "" });
+
+/** Puts the parameters of a link or a saved view into the address. */
+export const openParams = (p: Params, how: "push" | "replace") => write({ ...Object.fromEntries(["stream", "service", "operation", "status", "min", "max", "q", "from", "to", "sort", "tz", "s"].map((k) => [k, undefined])), ...p }, how);
 
 /** Without a condition on spans it is the traces themselves that are looked at, by their roots. */
 export const byRoots = (s: Search) => !s.service && !s.operation && !s.status && !s.q;

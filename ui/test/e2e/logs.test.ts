@@ -98,6 +98,42 @@ test("by keyboard: a search, the third record, its service filtered out, and bac
   assert.equal(await page.locator(".chips .chip").count(), 0);
 });
 
+test("what is typed and not run is said, and is not in the address; it outlives a reload, and refreshing runs what was run", async () => {
+  const page = await open("stream=app&from=now-30m&q=level:error"), run = page.getByRole("button", { name: "Run", exact: false }).and(page.locator(".primary"));
+  const errors = await text(page, ".hg-n"), sign = page.locator(".edited");
+  assert.equal(await sign.isVisible(), false);
+  await page.keyboard.press("/");
+  await keys(page, "End");
+  await page.keyboard.type(" timeout");
+  await sign.waitFor();
+  assert.match(await sign.innerText(), /Edited, not run\s*Ctrl ↵/);
+  assert.equal(await run.getAttribute("aria-describedby"), await sign.getAttribute("id"));
+  assert.equal(await sign.getAttribute("role"), "status", "it is announced");
+  await rows(page).nth(2).click();
+  await until("the record", () => param(page, "sel"));
+  await page.locator(".drawer").focus();
+  await keys(page, "w");
+  await until("wrapped", () => param(page, "wrap") === "1");
+  await page.waitForTimeout(400);
+  assert.equal(param(page, "q"), "level:error");
+  await t.audit(page, "logs, edited");
+  const again = async (act: () => Promise<unknown>) => { const asked = page.waitForRequest((r) => r.url().endsWith("/query/stream")); await act(); assert.doesNotMatch((await asked).postData()!, /timeout/); await done(page); };
+  await again(() => page.getByRole("button", { name: "Refresh" }).click());
+  assert.equal(await sign.isVisible(), true);
+  await again(() => page.reload());
+  await sign.waitFor();
+  assert.equal(await page.locator(".ed-in").inputValue(), "level:error timeout");
+  assert.deepEqual([param(page, "q"), await text(page, ".hg-n")], ["level:error", errors]);
+  await page.getByRole("button", { name: "Saved views" }).waitFor();
+  await keys(page, "/ mod+Enter");
+  await until("it is in the address", () => param(page, "q") === "level:error timeout");
+  await done(page);
+  assert.equal(await sign.isVisible(), false);
+  await until("its result", async () => (await text(page, ".hg-n")) !== errors);
+  await page.goBack();
+  await until("what was run before", async () => param(page, "q") === "level:error" && (await page.locator(".ed-in").inputValue()) === "level:error" && (await text(page, ".hg-n")) === errors);
+});
+
 test("by keyboard: a part of the histogram is chosen, zoomed into, and left", async () => {
   const page = await open();
   const before = await text(page, ".hg-n");
@@ -233,9 +269,15 @@ test("views, history and links bring back what was shown", async () => {
   await page.keyboard.press("Escape");
   await search(page, "stats");
   await page.getByRole("button", { name: "History" }).click();
+  let asked = 0;
+  page.on("request", (r) => { if (/\/query\/(stream|histogram)$/.test(r.url())) asked++; });
   await page.locator(".histlist button", { hasText: "timeout" }).first().click();
   await until("the query of before", () => param(page, "q") === "timeout");
-  assert.match(await text(page, ".cost"), /Done/, "opening the history runs nothing");
+  await page.getByRole("heading", { name: "Not run yet" }).waitFor();
+  assert.deepEqual([asked, await rows(page).count(), await page.locator(".hg path").count()], [0, 0, 0], "opening the history runs nothing, and shows nothing of another query");
+  await t.audit(page, "logs, not run");
+  await page.locator(".state").getByRole("button", { name: "Run" }).click();
+  await rows(page).first().waitFor();
   await search(page, "payment");
   await page.getByRole("button", { name: /Copy as link/ }).click();
   await page.getByRole("menuitem", { name: "curl" }).click();
@@ -256,6 +298,12 @@ test("following: newest on top, scrolling away pauses and counts, L goes back to
   let n = 0;
   const send = async (count: number) => { await t.node.call("POST", "/intake/json/app", Array.from({ length: count }, () => ({ level: "info", service: "notifier", message: `live ${++n}` }))); };
   await until("new records on top", async () => { await send(5); await page.waitForTimeout(200); return /live \d/.test(await rows(page).first().innerText()) || (await page.locator(".rbody .g-row", { hasText: "live " }).count()) > 0; });
+  const counted = async () => Number((await text(page, ".hg-n")).replace(/\D/g, "")), level = (await page.locator(".legend button[title=info] b").innerText()), start = await counted(), first = n;
+  await page.evaluate(() => { const w = window as unknown as { drawn: number[] }; w.drawn = []; new MutationObserver(() => w.drawn.push(performance.now())).observe(document.querySelector(".hg-plot")!, { childList: true }); });
+  for (let i = 0; i < 5; i++) { await send(30); await page.waitForTimeout(100); }
+  await until("the histogram counts on", async () => (await counted()) >= start + 150 - first && (await page.locator(".legend button[title=info] b").innerText()) !== level);
+  const drawn = await page.evaluate(() => (window as unknown as { drawn: number[] }).drawn);
+  assert.ok(drawn.every((at, i) => i === 0 || at - drawn[i - 1]! > 900), `drawn at ${drawn.map(Math.round).join(" ")} ms`);
   await page.locator(".rbody .g-scroll").hover();
   await page.mouse.wheel(0, 200);
   await until("the pause", async () => /Paused/.test(await text(page, ".livebar")));

@@ -68,12 +68,64 @@ test("a metric is found among 100,000, described, charted, and its exemplar lead
   await page.keyboard.press("Control+Enter");
   await until("the former is asked for again", async () => new URL(page.url()).searchParams.get("q") === asked);
   await drawn(page);
-  const button = page.getByRole("button", { name: /\d+ exemplars/ });
+  const button = page.getByRole("button", { name: /exemplars/ });
+  await button.waitFor();
+  const [, shown, all] = /^(?:([\d,]+) of )?([\d,]+) exemplars$/.exec((await button.innerText()).trim())!;
+  assert.equal(Number(all), traces.length * seed.services.length, "each service has one of each trace");
+  assert.ok(Number(shown) > 0 && Number(shown) <= 60, `${shown} are drawn, so that they can be told apart`);
   await button.click();
   const link = page.getByRole("menuitem").first();
   await link.waitFor();
+  assert.equal(await page.getByRole("menuitem").count(), Number(shown), "all that are drawn can be reached by keys");
   const href = await link.getAttribute("href");
   assert.ok(traces.some((x) => href!.endsWith(`/default/traces/${x.id}`)), `${href} is a trace that was sent`);
+});
+
+test("the reader's own metrics are before those that every installation has; a unit that is none is not shown", async () => {
+  const page = await t.page();
+  await open(page);
+  await page.fill(".mb input", "re");
+  const group = page.locator(".mb-group", { hasText: "Of Millstream and of runtimes" });
+  await group.waitFor();
+  await until("the words are looked for", async () => !/1,000 of/.test(await page.locator(".mb-note").innerText()));
+  const items = await page.locator(".mb-list > li").evaluateAll((list) => list.map((li) => (li.className === "mb-group" ? "|" : li.querySelector(".mb-name")!.textContent!)));
+  const at = items.indexOf("|"), before = items.slice(0, at), after = items.slice(at + 1);
+  assert.ok(before.includes("requests") && before.includes("response_size") && !before.some((n) => n.startsWith("millstream_")), before.join(" "));
+  assert.ok(after.some((n) => n.startsWith("millstream_")) && after.every((n) => /^(millstream|go|process|prometheus|promhttp)_/.test(n)), after.join(" "));
+  await t.audit(page, "metrics, groups");
+  await page.locator(".mb input").focus();
+  await keys(page, "ArrowDown");
+  for (let i = 0; i < at; i++) await page.keyboard.press("ArrowDown");
+  assert.equal(await page.evaluate(() => document.activeElement!.textContent), after[0], "the keys go on across the groups");
+  await page.getByRole("button", { name: "About requests", exact: true }).click();
+  await page.locator(".mb-help", { hasText: "Requests answered." }).waitFor();
+  assert.deepEqual(await page.locator(".mb-facts .pill").allInnerTexts(), ["counter"]);
+});
+
+test("what is typed and not run is said, and neither kept, shared nor refreshed", async () => {
+  const page = await t.page();
+  await open(page, { q: rate });
+  await drawn(page);
+  const sign = page.locator(".mq .edited"), box = page.locator("textarea.ed-in").first();
+  await box.focus();
+  await keys(page, "End");
+  await page.keyboard.type(" > 1000000");
+  await sign.waitFor();
+  assert.match(await sign.innerText(), /Edited, not run/);
+  assert.equal(await page.locator(".mq-foot .primary").getAttribute("aria-describedby"), await sign.getAttribute("id"));
+  const refreshed = page.waitForRequest((r) => r.url().includes("/query_range"));
+  await page.getByRole("button", { name: "Refresh" }).click();
+  assert.equal(new URL((await refreshed).url()).searchParams.get("query"), rate);
+  await page.getByRole("button", { name: "Log axis" }).click();
+  await until("the axis is in the address", () => new URL(page.url()).searchParams.get("log") === "1");
+  assert.equal(new URL(page.url()).searchParams.get("q"), rate);
+  assert.equal(await page.locator(".lg-t tbody tr").count(), 5, "the former result");
+  await t.audit(page, "metrics, edited");
+  await box.focus();
+  await keys(page, "mod+Enter");
+  await page.getByRole("heading", { name: "No series in this time range" }).waitFor();
+  assert.equal(await sign.isVisible(), false);
+  assert.equal(new URL(page.url()).searchParams.get("q"), `${rate} > 1000000`);
 });
 
 test("the address is the state: reload, back and forward show the same", async () => {
@@ -295,13 +347,13 @@ test("sharing: links, curl and Grafana; a saved view; a panel of a dashboard; th
   assert.equal(JSON.parse(await clipboard(page)).targets[0].expr, rate);
 
   await page.getByRole("button", { name: "Saved views" }).click();
-  await page.getByRole("menuitem", { name: "Save this view" }).click();
+  assert.equal(await page.inputValue("#view-name"), rate);
   await page.fill("#view-name", "Requests of the shop");
   await page.keyboard.press("Enter");
-  await page.locator(".toast", { hasText: "View saved" }).waitFor();
+  await page.locator(".toast", { hasText: "saved" }).waitFor();
   await page.goto(t.node.path("metrics"));
   await page.getByRole("button", { name: "Saved views" }).click();
-  await page.getByRole("menuitem", { name: "Requests of the shop", exact: true }).click();
+  await page.locator(".viewlist .open", { hasText: "Requests of the shop" }).click();
   await until("the view is open", () => new URL(page.url()).searchParams.get("q") === rate && new URL(page.url()).searchParams.get("from") === "now-3h");
 
   await page.getByRole("button", { name: "Add to dashboard" }).click();
@@ -313,6 +365,19 @@ test("sharing: links, curl and Grafana; a saved view; a panel of a dashboard; th
   await page.locator("#dash option", { hasText: "Shop" }).waitFor({ state: "attached" });
   await page.getByRole("button", { name: "Add", exact: true }).click();
   await until("it has two panels", async () => (await t.node.json<{ dashboards: { name: string; summary: { panels: number } }[] }>("GET", "/dashboards")).dashboards.find((d) => d.name === "Shop")?.summary.panels === 2);
+
+  // The panel has the unit that was found for the graph: here that of the seconds which the sender declares.
+  await open(page, { q: p95 });
+  await drawn(page);
+  const seen = await page.locator(".lg-t tbody tr td.num").first().innerText();
+  assert.match(seen, /ms$|s$/);
+  await page.getByRole("button", { name: "Add to dashboard" }).click();
+  await page.locator("#dash option", { hasText: "Shop" }).waitFor({ state: "attached" });
+  await page.getByRole("button", { name: "Add", exact: true }).click();
+  await page.locator(".toast", { hasText: "Panel added" }).waitFor();
+  const { dashboards } = await t.node.json<{ dashboards: { id: string; name: string }[] }>("GET", "/dashboards"), shop = dashboards.find((d) => d.name === "Shop")!;
+  const { body } = await t.node.json<{ body: { panels: { options?: { unit?: string } }[] } }>("GET", `/dashboards/${shop.id}`);
+  assert.deepEqual(body.panels.map((p) => p.options?.unit), ["ops", "ops", "s"]);
 
   await open(page, { q: 'requests{service="payments"}' });
   await drawn(page);

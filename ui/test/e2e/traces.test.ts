@@ -70,6 +70,70 @@ test("search: a mistake is shown at its character, and nothing found says how to
   await rows(page).first().waitFor();
 });
 
+test("what is typed and not run is said; views and links bring back what was found", async () => {
+  const page = await t.page();
+  await open(page, "traces?from=now-30m&service=payments&sort=-duration");
+  await rows(page).first().waitFor();
+  const params = () => new URL(page.url()).searchParams, sign = page.locator(".qbox .edited"), find = page.locator(".qbox .primary");
+  await page.getByLabel("Attributes or trace id").fill("http.status:504");
+  await sign.waitFor();
+  assert.match(await sign.innerText(), /Edited, not run/);
+  assert.equal(await find.getAttribute("aria-describedby"), await sign.getAttribute("id"));
+  const refreshed = page.waitForRequest((r) => r.url().includes("/query/traces?"));
+  await page.getByRole("button", { name: "Refresh" }).click();
+  assert.doesNotMatch((await refreshed).url(), /504/);
+  assert.equal(params().get("q"), null);
+  await t.audit(page, "traces, edited");
+  await page.getByLabel("Attributes or trace id").focus();
+  await keys(page, "mod+Enter");
+  await until("it is run", () => params().get("q") === "http.status:504");
+  await until("the sign is gone", async () => !(await sign.isVisible()));
+  const n = async () => (await found(page).count()) > 0 && (await found(page).innerText());
+  await page.locator(".tq-results[aria-busy=false]").waitFor();
+  const had = await n();
+
+  await page.getByRole("button", { name: "Saved views" }).click();
+  await page.fill("#view-name", "Timeouts of payments");
+  await page.keyboard.press("Enter");
+  await page.locator(".viewlist .open").waitFor();
+  await t.audit(page, "views of traces");
+  await page.keyboard.press("Escape");
+  await page.getByRole("button", { name: "Share" }).click();
+  const link = page.getByRole("textbox", { name: "Link" });
+  await until("the times are frozen", async () => /from=\d{4}-.*&to=\d{4}-/.test(await link.inputValue()));
+  await page.getByRole("radio", { name: /Keep it relative/ }).check();
+  await until("the times are relative", async () => /from=now-30m/.test(await link.inputValue()));
+  await page.getByRole("radio", { name: /Freeze the time/ }).check();
+  await until("the times are frozen again", async () => /from=\d{4}/.test(await link.inputValue()));
+  await t.audit(page, "share traces");
+  await page.getByRole("button", { name: "Copy link" }).click();
+  const shared = await page.evaluate(() => navigator.clipboard.readText());
+  await page.goto(t.node.path("traces"));
+  await page.goto(shared);
+  await until("the link shows the same", async () => (await n()) === had);
+  assert.deepEqual([params().get("service"), params().get("q"), params().get("sort")], ["payments", "http.status:504", "-duration"]);
+
+  await open(page, "traces?from=now-1h&status=ok");
+  await rows(page).first().waitFor();
+  await page.getByRole("button", { name: "Saved views" }).click();
+  await page.locator(".viewlist .open", { hasText: "Timeouts of payments" }).click();
+  await until("the view is open", () => params().get("q") === "http.status:504" && params().get("from") === "now-30m" && params().get("status") === null);
+  await until("its traces", async () => (await n()) === had);
+  await page.goBack();
+  await until("what was shown before", () => params().get("status") === "ok");
+
+  // A search that is too long for an address has a name.
+  const long = Array.from({ length: 300 }, (_, i) => `-order.id:${i}`).join(" ");
+  await page.getByLabel("Attributes or trace id").fill(long);
+  await keys(page, "mod+Enter");
+  await until("it is run", () => params().get("q") === long);
+  await page.getByRole("button", { name: "Share" }).click();
+  await until("a short link", async () => /\?s=[\w-]+$/.test(await link.inputValue()));
+  const short = await link.inputValue();
+  await page.goto(short);
+  await until("the search of the link", async () => (await page.locator(".ed-in").inputValue()) === long && params().get("q") === long);
+});
+
 test("durations over time: a box by keyboard is shown, and is compared with the others", async () => {
   const page = await t.page();
   await open(page, `traces?${picture}`);

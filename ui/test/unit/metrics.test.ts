@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 // The modules look at the document when they are loaded.
-Object.assign(globalThis, { document: { getElementById: () => null, querySelector: () => null, querySelectorAll: () => [], dispatchEvent: () => true }, location: { search: "", href: "http://localhost/" } });
+Object.assign(globalThis, { document: { getElementById: () => null, querySelector: () => null, querySelectorAll: () => [], dispatchEvent: () => true }, location: { search: "", href: "http://localhost/" }, navigator: { platform: "" }, addEventListener: () => {} });
 
 test("the unit of a query's values is found from its metric and from what is done with it", async () => {
   const { boundsUnit, guessUnit, metricNames } = await import("../../src/metrics/unit.ts");
@@ -15,6 +15,23 @@ test("the unit of a query's values is found from its metric and from what is don
   assert.equal(guessUnit("histogram_quantile(0.5, rate(took_bucket[5m]))", (n) => (n === "took_bucket" ? "ms" : "")), "ms");
   assert.equal(boundsUnit("sum by (le) (rate(request_duration_seconds_bucket[5m]))"), "s");
   assert.deepEqual(metricNames('sum by (job, "le") (rate(a_total{job=~"x y",b="c"}[5m])) / on (x) group_left (y) b:c_total offset 5m # d'), ["a_total", "b:c_total"]);
+});
+
+test("a panel that is kept has the unit that was seen", async () => {
+  const { panelOf } = await import("../../src/metrics/keep.ts");
+  const { commonUnit } = await import("../../src/metrics/unit.ts");
+  const { readState } = await import("../../src/metrics/state.ts");
+  const s = readState(new URLSearchParams({ q: "rate(requests[5m])" }));
+  assert.equal(panelOf(s, "x", "bytes").options!.unit, "bytes");
+  assert.equal(panelOf(s, "x", "/s").options!.unit, "ops", "as dashboards name it");
+  assert.equal("unit" in panelOf(s, "x", "").options!, false);
+  assert.deepEqual([commonUnit([]), commonUnit(["s", "s"]), commonUnit(["s", "bytes"])], ["", "s", ""]);
+});
+
+test("metrics that every installation has are told from the reader's", async () => {
+  const { common } = await import("../../src/metrics/prom.ts");
+  for (const name of ["millstream_wal_bytes", "go_goroutines", "process_open_fds", "promhttp_metric_handler_requests_total"]) assert.equal(common(name), true, name);
+  for (const name of ["goals_total", "go", "processed_total", "my_millstream_calls", "http_requests_total"]) assert.equal(common(name), false, name);
 });
 
 test("selectors quote what must be quoted, and errors point at the character", async () => {
@@ -96,10 +113,11 @@ test("the parts of an expression have their texts, also behind characters of sev
 });
 
 test("values with units", async () => {
-  const { formatValue, unitOf } = await import("../../src/lib/units.ts");
+  const { formatValue, unitOf, unitText } = await import("../../src/lib/units.ts");
   for (const [v, unit, want] of [[0.237, "s", "237 ms"], [0, "s", "0 s"], [1.5e9, "bytes", "1.50 GB"], [2500, "Bps", "2.50 kB/s"], [0.256, "percentunit", "25.6%"], [99.5, "percent", "99.5%"], [12.3456, "/s", "12.35/s"], [157_574, "", "158k"], [3, "widgets", "3 widgets"], [NaN, "s", "NaN"], [Infinity, "", "+Inf"], [null, "s", "–"], [1e-7, "", "1.00e-7"]] as const) assert.equal(formatValue(v, unit), want);
   assert.equal(unitOf("http_request_duration_seconds_bucket"), "s");
   assert.equal(unitOf("requests", "{request}"), "");
+  assert.deepEqual(["1", "", "{request}", "By", "constructor"].map(unitText), ["", "", "request", "By", "constructor"]);
 });
 
 test("a metric that is chosen makes a query that can be run", async () => {
