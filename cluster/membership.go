@@ -243,7 +243,7 @@ func (m *Membership) read(ctx context.Context) error {
 	if at.Sub(m.back) <= m.cfg.Timeouts.Peer {
 		members = hold(members, last, m.back)
 	}
-	m.seen.Store(&seen{view: newView(members, at, m.cfg.Timeouts, last.placement), at: now})
+	m.seen.Store(&seen{view: newView(members, at, m.cfg.Timeouts, last), at: now})
 	return nil
 }
 

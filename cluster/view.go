@@ -41,7 +41,8 @@ type View struct {
 	at        time.Time
 	timeouts  Timeouts
 	members   []millstream.Member // by id
-	live      map[string]roster   // by role
+	keys      []Key               // of their ids
+	live      map[string]*roster  // by role
 	placement *Placement
 }
 
@@ -53,43 +54,60 @@ type roster struct {
 
 // NewView makes a view of the members as they were read at a time of the database's clock.
 func NewView(members []millstream.Member, at time.Time, t Timeouts) *View {
-	return newView(members, at, t, &Placement{})
+	return newView(members, at, t, &View{placement: &Placement{}})
 }
 
-// newView keeps the last placement if it is still right.
-func newView(members []millstream.Member, at time.Time, t Timeouts, last *Placement) *View {
-	v := &View{at: at, timeouts: t.orDefault(), members: slices.Clone(members), live: make(map[string]roster, len(roles))}
+// newView takes over from the last view what is still right: keys, and the placement.
+func newView(members []millstream.Member, at time.Time, t Timeouts, last *View) *View {
+	v := &View{at: at, timeouts: t.orDefault(), members: slices.Clone(members), keys: make([]Key, len(members)), live: make(map[string]*roster, len(roles))}
 	slices.SortFunc(v.members, func(a, b millstream.Member) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	for _, role := range roles {
+		v.live[role] = &roster{}
+	}
+	was := 0
 	for i := range v.members {
 		m := &v.members[i]
 		m.HeartbeatAge = max(at.Sub(m.HeartbeatAt), 0)
-		if m.Draining || m.HeartbeatAge > v.timeouts.Peer {
+		for was < len(last.members) && last.members[was].ID < m.ID {
+			was++
+		}
+		if was < len(last.members) && last.members[was].ID == m.ID {
+			v.keys[i] = last.keys[was]
+		} else {
+			v.keys[i] = KeyOf(m.ID)
+		}
+		if v.State(*m) != Up {
 			continue
 		}
-		key := KeyOf(m.ID)
 		for _, role := range roles {
 			if HasRole(*m, role) {
 				r := v.live[role]
-				v.live[role] = roster{keys: append(r.keys, key), index: append(r.index, int32(i))}
+				r.keys, r.index = append(r.keys, v.keys[i]), append(r.index, int32(i))
 			}
 		}
 	}
-	v.placement = newPlacement(v.placeable(), last)
+	v.placement = newPlacement(v.placeable(), last.placement)
 	return v
 }
 
 // placeable are the queriers that own segments. Of two rows with one cache directory, as after a restart under another id, the later started holds it.
 func (v *View) placeable() []Node {
-	var members []millstream.Member
-	for _, m := range v.members {
-		if HasRole(m, Querier) && !m.Draining && m.HeartbeatAge <= v.timeouts.Drop {
-			members = append(members, m)
+	index := make([]int32, 0, len(v.members))
+	for i := range v.members {
+		if m := &v.members[i]; !m.Draining && m.HeartbeatAge <= v.timeouts.Drop && HasRole(*m, Querier) {
+			index = append(index, int32(i))
 		}
 	}
-	slices.SortStableFunc(members, func(a, b millstream.Member) int { return b.StartedAt.Compare(a.StartedAt) })
-	nodes := make([]Node, len(members))
-	for i, m := range members {
-		nodes[i] = Node{ID: cmp.Or(m.PlacementID, string(m.ID)), Node: m.ID, MilliCPU: m.MilliCPU}
+	id := func(i int32) string { return cmp.Or(v.members[i].PlacementID, string(v.members[i].ID)) }
+	slices.SortFunc(index, func(a, b int32) int {
+		if c := strings.Compare(id(a), id(b)); c != 0 {
+			return c
+		}
+		return cmp.Or(v.members[b].StartedAt.Compare(v.members[a].StartedAt), cmp.Compare(a, b))
+	})
+	nodes := make([]Node, len(index))
+	for i, m := range index {
+		nodes[i] = Node{ID: id(m), Node: v.members[m].ID, MilliCPU: v.members[m].MilliCPU}
 	}
 	return nodes
 }
@@ -147,7 +165,7 @@ func (v *View) State(m millstream.Member) string {
 
 // Live are the members to which work of a role may be sent, by id: heard of within the peer timeout and not draining.
 func (v *View) Live(role string) []millstream.Member {
-	r := v.live[role]
+	r := v.roster(role)
 	out := make([]millstream.Member, len(r.index))
 	for i, m := range r.index {
 		out[i] = v.members[m]
@@ -156,18 +174,25 @@ func (v *View) Live(role string) []millstream.Member {
 }
 
 // Count is how many Live has.
-func (v *View) Count(role string) int { return len(v.live[role].index) }
+func (v *View) Count(role string) int { return len(v.roster(role).index) }
+
+func (v *View) roster(role string) *roster {
+	if r := v.live[role]; r != nil {
+		return r
+	}
+	return &roster{} // a role that this release does not know
+}
 
 // isLive says whether work of a role may be sent to a node.
 func (v *View) isLive(role string, id millstream.NodeID) bool {
 	i, ok := v.find(id)
-	return ok && slices.Contains(v.live[role].index, int32(i))
+	return ok && slices.Contains(v.roster(role).index, int32(i))
 }
 
 // Owner is the first in the order of Rank; false without a live member of the role.
 func (v *View) Owner(role string, key Key) (millstream.Member, bool) {
 	var best rank
-	r := v.live[role]
+	r := v.roster(role)
 	for i, k := range r.keys {
 		if h := pair(key, k); i == 0 || h > best.hash {
 			best = rank{h, int32(i)}
@@ -187,7 +212,7 @@ type rank struct {
 // Rank orders the live members of a role for a key by rendezvous hashing of their ids, the same on every node that sees the same members, and returns the
 // first of them, at most most. Weights do not count. A member that comes or goes changes nothing in the order of the others.
 func (v *View) Rank(role string, key Key, most int) []millstream.Member {
-	r := v.live[role]
+	r := v.roster(role)
 	most = min(most, len(r.keys))
 	if most <= 0 {
 		return nil

@@ -89,7 +89,7 @@ func TestRankIsAsItWas(t *testing.T) {
 
 func TestRankMovesOnlyWhatMust(t *testing.T) {
 	t.Parallel()
-	const n, units = 12, 3000
+	const n, units = 12, 1000
 	members := crowd(n, Intake)
 	whole := NewView(members, at, Timeouts{})
 	owned := map[millstream.NodeID]int{}
@@ -109,26 +109,9 @@ func TestRankMovesOnlyWhatMust(t *testing.T) {
 			owned[millstream.NodeID(after[0])]++
 		}
 	}
-	for id, got := range owned { // the same units twelve times, so the deviation is that of one time: 6 %
-		if want := float64(units); float64(got) < want*0.75 || float64(got) > want*1.25 {
+	for id, got := range owned { // the same units twelve times, so the deviation is that of one time: 11 %
+		if want := float64(units); float64(got) < want*0.6 || float64(got) > want*1.4 {
 			t.Errorf("%s owns %d, expected about %.0f", id, got, want)
 		}
-	}
-}
-
-func BenchmarkRank(b *testing.B) {
-	v := NewView(crowd(1000, Intake), at, Timeouts{})
-	key := StreamKey("org", millstream.Logs, "app")
-	b.ReportAllocs()
-	for b.Loop() {
-		v.Rank(Intake, key, 3)
-	}
-}
-
-func BenchmarkNewView(b *testing.B) {
-	members := crowd(1000, Standalone)
-	b.ReportAllocs()
-	for b.Loop() {
-		NewView(members, at, Timeouts{})
 	}
 }
