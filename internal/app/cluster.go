@@ -9,6 +9,7 @@ import (
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/cluster"
 	"github.com/millstream/millstream/ingest"
+	"github.com/millstream/millstream/internal/config"
 	"github.com/millstream/millstream/store"
 )
 
@@ -27,14 +28,22 @@ func (p *parts) peerTimeout() time.Duration {
 	return cmp.Or(p.Pace.PeerTimeout, secs(p.cfg.Cluster.PeerTimeoutSecs))
 }
 
-func (p *parts) newMembership() {
+func (p *parts) newMembership() error {
 	c := &p.cfg.Cluster
+	var placement string
+	if p.cfg.Node.Has(config.Querier) {
+		var err error
+		if placement, err = cluster.PlacementID(p.cfg.Cache.Dir); err != nil {
+			return err
+		}
+	}
 	p.membership = cluster.NewMembership(cluster.Config{
 		Registry: p.store, Log: p.log, Registerer: p.registry, Interval: cmp.Or(p.Pace.Heartbeat, secs(c.HeartbeatIntervalSecs)), Refresh: p.viewAge(),
-		Self:     millstream.Member{ID: millstream.NodeID(p.cfg.Node.ID), Addr: c.AdvertiseAddr, Roles: p.cfg.Node.Roles, Version: p.Version, StartedAt: p.began},
-		Timeouts: cluster.Timeouts{Peer: p.peerTimeout()},
+		Self:     millstream.Member{ID: millstream.NodeID(p.cfg.Node.ID), Addr: c.AdvertiseAddr, Roles: p.cfg.Node.Roles, PlacementID: placement, Version: p.Version, StartedAt: p.began},
+		Timeouts: cluster.Timeouts{Peer: p.peerTimeout(), Drop: cmp.Or(2*p.Pace.PeerTimeout, secs(p.cfg.Placement.DropAfterSecs))},
 		Beat:     p.beat,
 	})
+	return nil
 }
 
 // beat sends a heartbeat and tells the intake what the database says of its WAL, or the router without one what it says of its history.

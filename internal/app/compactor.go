@@ -16,6 +16,9 @@ const reconcileInterval = 6 * time.Hour
 // newJobs makes the work that is divided between nodes, of the roles that this one has.
 func (p *parts) newJobs() error {
 	p.jobs = cluster.NewJobs(p.cfg.Grace()/2, p.log, p.registry)
+	if p.cfg.Node.Has(config.Alert) {
+		cluster.NewWork(config.Alert, p.membership, p.registry) // members and the primary are told by its gauges, also while there are no jobs
+	}
 	if !p.cfg.Node.Has(config.Compactor) {
 		return nil
 	}

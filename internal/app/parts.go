@@ -103,7 +103,9 @@ func (p *parts) build(ctx context.Context) (closeParts func() error, err error) 
 	has := p.cfg.Node.Has
 	var closers closers
 	fail := func(err error) (func() error, error) { return nil, errors.Join(err, closers.close()) }
-	p.newMembership()
+	if err := p.newMembership(); err != nil {
+		return nil, err
+	}
 	if has(config.Intake) || has(config.Querier) || has(config.Compactor) {
 		if p.bucket, err = openBucket(ctx, &p.cfg.ObjectStore); err != nil {
 			return fail(err)

@@ -21,6 +21,7 @@ type Config struct {
 	Database      Database      `toml:"database"`
 	ObjectStore   ObjectStore   `toml:"object_store"`
 	Cluster       Cluster       `toml:"cluster"`
+	Placement     Placement     `toml:"placement"`
 	WAL           WAL           `toml:"wal"`
 	Intake        IntakeLimits  `toml:"intake"`
 	Cache         Cache         `toml:"cache"`
@@ -82,6 +83,10 @@ type (
 		PeerTimeoutSecs       int    `toml:"peer_timeout_secs" doc:"seconds without a heartbeat after which no work goes to a node; also how long a new compactor or alert node waits before it takes work"`
 		TrustedNetwork        bool   `toml:"trusted_network" doc:"nodes of split roles may run without [cluster].internal_token: none but the nodes can reach [rpc].listen"`
 		InternalToken         string `toml:"internal_token" secret:"true" doc:"shared by all nodes, which know each other by it; required for split roles unless [cluster].trusted_network is true"`
+	}
+	// Placement says which querier caches and scans a segment.
+	Placement struct {
+		DropAfterSecs int `toml:"drop_after_secs" doc:"seconds without a heartbeat after which a querier's segments belong to others; until then the next in order stands in"`
 	}
 	// WAL is the write-ahead log.
 	WAL struct {
@@ -203,6 +208,7 @@ func Default() Config {
 		Database:    Database{MaxConnections: 16},
 		ObjectStore: ObjectStore{Backend: "local", Region: "us-east-1", MultipartThresholdSize: 32 << 20, MaxConcurrency: 32, OpTimeoutSecs: 30},
 		Cluster:     Cluster{HeartbeatIntervalSecs: 5, PeerTimeoutSecs: 15},
+		Placement:   Placement{DropAfterSecs: 30},
 		WAL:         WAL{SegmentSize: 128 << 20, Sync: "group", MaxDisk: 16 << 30, MinFree: 1 << 30},
 		Intake:      IntakeLimits{BufferSize: 256 << 20, BufferTotal: 512 << 20, FlushIntervalSecs: 30, MaxBody: 20 << 20, MaxDecoded: 100 << 20, MaxRecord: 1 << 20, MaxFields: 1000, MaxDepth: 32, MaxFutureSecs: 3600},
 		Cache:       Cache{MaxSize: 10 << 30, MinFree: 1 << 30},
@@ -262,6 +268,7 @@ func (c *Config) Validate() []error {
 	bad(c.Node.Alone() || reachable(c.Cluster.AdvertiseAddr), "[cluster].advertise_addr", "%q; other nodes must be able to dial it: write host:port", c.Cluster.AdvertiseAddr)
 	bad(c.Cluster.InternalToken == "" || len(c.Cluster.InternalToken) >= 16, "[cluster].internal_token", "shorter than 16 characters")
 	bad(c.Cluster.PeerTimeoutSecs > c.Cluster.HeartbeatIntervalSecs, "[cluster].peer_timeout_secs", "%d; more than [cluster].heartbeat_interval_secs, which is %d", c.Cluster.PeerTimeoutSecs, c.Cluster.HeartbeatIntervalSecs)
+	bad(c.Placement.DropAfterSecs >= c.Cluster.PeerTimeoutSecs, "[placement].drop_after_secs", "%d; at least [cluster].peer_timeout_secs, which is %d", c.Placement.DropAfterSecs, c.Cluster.PeerTimeoutSecs)
 	bad(c.Node.DataDir != "", "[node].data_dir", "empty; name a directory")
 	bad(c.ObjectStore.Backend == "local" || c.ObjectStore.Backend == "s3", "[object_store].backend", "%q; use local or s3", c.ObjectStore.Backend)
 	bad(c.ObjectStore.Backend != "s3" || c.ObjectStore.Bucket != "", "[object_store].bucket", "empty; the s3 backend needs one")
