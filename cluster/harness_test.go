@@ -129,6 +129,17 @@ type peer struct {
 // join starts a node and waits until it is a member.
 func (d *database) join(t testing.TB, id string, change ...func(*Config)) *peer {
 	t.Helper()
+	p := d.start(t, id, change...)
+	if err := p.Enter(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait() // it sees itself
+	return p
+}
+
+// start starts a node that is no member yet.
+func (d *database) start(t testing.TB, id string, change ...func(*Config)) *peer {
+	t.Helper()
 	p := &peer{reg: prometheus.NewRegistry(), done: make(chan error, 1)}
 	cfg := Config{
 		Registry: d, Self: millstream.Member{ID: millstream.NodeID(id), Addr: id, Roles: []string{Compactor, Alert}}, Beat: d.beat,
@@ -148,10 +159,6 @@ func (d *database) join(t testing.TB, id string, change ...func(*Config)) *peer 
 	case err := <-p.done:
 		t.Fatalf("node %s ended: %v", id, err)
 	}
-	if err := p.Enter(ctx); err != nil {
-		t.Fatal(err)
-	}
-	synctest.Wait() // it sees itself
 	return p
 }
 

@@ -164,7 +164,7 @@ func (m *Membership) Run(ctx context.Context, ready func()) error {
 func (m *Membership) beats(ctx context.Context, self millstream.Member) {
 	tick := time.NewTicker(m.cfg.Interval)
 	defer tick.Stop()
-	last := m.Now()
+	var last time.Time // of a heartbeat that was written, by the database's clock
 	for {
 		select {
 		case <-ctx.Done():
@@ -183,7 +183,10 @@ func (m *Membership) beats(ctx context.Context, self millstream.Member) {
 			m.log.Error("another process runs under this node's id: this one is fenced and takes nothing more; give each node its own [node].id and restart", "incarnation", self.Incarnation)
 		}
 		if b.Written {
-			if m.entered.Load() == 0 || b.At.Sub(last) > m.cfg.Timeouts.Peer { // the others gave this node up meanwhile
+			if entered := time.Unix(0, m.entered.Load()); entered.After(last) {
+				last = entered
+			}
+			if b.At.Sub(last) > m.cfg.Timeouts.Peer { // the others gave this node up meanwhile, if they knew it
 				m.entered.Store(b.At.UnixNano())
 			}
 			last = b.At

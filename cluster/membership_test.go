@@ -41,6 +41,32 @@ func TestViewFollowsTheTable(t *testing.T) {
 	})
 }
 
+// A node that reads its log for long is no member meanwhile; its warm-up begins when it is one, not a heartbeat later.
+func TestANodeIsAMemberWhenItIsReady(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDatabase()
+		a := d.join(t, "a")
+		b := d.start(t, "b")
+		time.Sleep(62 * time.Second)
+		if n := a.View().Count(Compactor); n != 1 || b.compactor.Active() || b.compactor.Mine("u") {
+			t.Errorf("%d members, the starting node works: %v", n, b.compactor.Active())
+		}
+		if err := b.Enter(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(15*time.Second - time.Millisecond)
+		if a.View().Count(Compactor) != 2 || b.compactor.Active() {
+			t.Error("active before the end of the warm-up, or no member")
+		}
+		time.Sleep(2 * time.Millisecond)
+		if !b.compactor.Active() {
+			t.Error("not active after the warm-up")
+		}
+		killAll(t, a, b)
+	})
+}
+
 func TestLastViewStaysWhileTheDatabaseIsAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
