@@ -95,6 +95,11 @@ browser: build $(UI_MODULES) ## every page in headless Chromium against a real n
 	scripts/deps.sh chromium
 	MS_TEST_BINARY=$(BIN)/millstream npm --prefix ui run e2e
 
+.PHONY: browser-bench
+browser-bench: build $(UI_MODULES) ## when pages are seen on a slow machine, and the memory of half an hour of following (10 min; quietly)
+	scripts/deps.sh chromium
+	MS_FIGURES=full MS_TEST_BINARY=$(BIN)/millstream npm --prefix ui run e2e -- figures
+
 .PHONY: e2e
 e2e: build browser $(OTELCOL) $(PROMETHEUS) ## real senders against a real node, also a real Collector and Prometheus (built the first time: 10 CPU minutes); test replays what those two sent
 	MS_E2E=full MS_TEST_BINARY=$(BIN)/millstream go test -count=1 -timeout 20m -v ./internal/e2e
