@@ -13,8 +13,8 @@ const (
 )
 
 // Sweep deletes what nobody needs any more: rows of silent nodes, expired idempotency keys, sessions, invites and signing keys, old published ranges, documents
-// that were deleted a month ago, and links that nobody follows. Private documents of people who left the organization are deleted as if by their owner. It is
-// safe to run anywhere, any number of times; every minute is right. It returns how many rows went.
+// that were deleted a month ago, links that nobody follows, and leases of rates that nobody asks for. Private documents of people who left the organization are
+// deleted as if by their owner. It is safe to run anywhere, any number of times; every minute is right. It returns how many rows went.
 func (s *Store) Sweep(ctx context.Context) (deleted int64, err error) {
 	steps := []func() (int64, error){
 		func() (int64, error) { return s.q.DeleteSilentNodes(ctx, NodeSilence.Seconds()) },
@@ -27,6 +27,7 @@ func (s *Store) Sweep(ctx context.Context) (deleted int64, err error) {
 		func() (int64, error) { return s.q.OrphanDocuments(ctx) },
 		func() (int64, error) { return s.q.DeleteOldDocuments(ctx, deletedAge.Seconds()) },
 		func() (int64, error) { return s.q.DeleteOldLinks(ctx, linkAge.Seconds()) },
+		func() (int64, error) { return s.q.DeleteOldRates(ctx, rateAge.Seconds()) },
 	}
 	var errs []error
 	for _, step := range steps {

@@ -145,6 +145,13 @@ type Organization struct {
 	CreatedAt     time.Time
 }
 
+type RateLease struct {
+	OrgID      string
+	Class      string
+	ReportedAt float64
+	Leases     []byte
+}
+
 type Segment struct {
 	ID            string
 	OrgID         string

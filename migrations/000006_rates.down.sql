@@ -1,0 +1,2 @@
+DROP FUNCTION rate_leases_after;
+DROP TABLE rate_leases;
