@@ -76,9 +76,9 @@ type API struct {
 	spec      []byte                       // the OpenAPI document
 }
 
-// limiter says whether an organization may make one more request of a class, and else when.
+// limiter says whether an organization may make one more request of a class, and else when. *RateLimiter fits.
 type limiter interface {
-	Allow(org millstream.OrgID, class string) (wait time.Duration, ok bool)
+	Allow(ctx context.Context, org millstream.OrgID, class string) RateVerdict
 }
 
 // routes is the whole API. A noun adds its list here.

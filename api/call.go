@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"time"
 
@@ -195,7 +196,7 @@ func (a *API) admit(w http.ResponseWriter, r *http.Request, c *call, p policy) e
 		}
 		return forbidden(principal, p)
 	}
-	return a.withinRate(principal.Org, p.rate)
+	return a.withinRate(r.Context(), w.Header(), principal.Org, p.rate)
 }
 
 // principal is whom a request's credential belongs to, or the session of the page whose script made it.
@@ -212,14 +213,20 @@ func (a *API) principal(w http.ResponseWriter, r *http.Request) (*auth.Principal
 	return a.Auth.Authenticate(r.Context(), credential, r.Header.Get("X-Org-Id"))
 }
 
-// withinRate counts a request of a rate class against the organization's limit.
-func (a *API) withinRate(org millstream.OrgID, class string) error {
+// withinRate counts a request of a rate class against the organization's limit, of which the reply's headers tell.
+func (a *API) withinRate(ctx context.Context, h http.Header, org millstream.OrgID, class string) error {
 	if a.Limiter == nil || class == "" {
 		return nil
 	}
-	if wait, ok := a.Limiter.Allow(org, class); !ok {
-		return &millstream.Error{Kind: millstream.RateLimited, Msg: fmt.Sprintf("the organization's limit of %s requests is reached", class),
-			RetryAfter: int((wait + time.Second - 1) / time.Second)}
+	v := a.Limiter.Allow(ctx, org, class)
+	seconds := int((v.Reset + time.Second - 1) / time.Second)
+	if v.Limit > 0 {
+		h.Set("RateLimit-Limit", strconv.Itoa(v.Limit))
+		h.Set("RateLimit-Remaining", strconv.Itoa(v.Remaining))
+		h.Set("RateLimit-Reset", strconv.Itoa(seconds))
+	}
+	if !v.OK {
+		return &millstream.Error{Kind: millstream.RateLimited, Msg: fmt.Sprintf("the organization's limit of %s requests is reached", class), RetryAfter: max(seconds, 1)}
 	}
 	return nil
 }

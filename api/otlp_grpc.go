@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"math"
+	"net/http"
 
 	collogs "go.opentelemetry.io/proto/otlp/collector/logs/v1"
 	colmetrics "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
@@ -107,7 +108,7 @@ func (a *API) exportResult(ctx context.Context, convert func(stream string) (dec
 	if !principal.May(p.scope, p.role) {
 		return res, forbidden(principal, p)
 	}
-	if err := a.withinRate(principal.Org, p.rate); err != nil {
+	if err := a.withinRate(ctx, http.Header{}, principal.Org, p.rate); err != nil {
 		return res, err
 	}
 	stream := first("stream-name")

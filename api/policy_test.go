@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -143,9 +144,9 @@ const perRefusedTest = 80
 // limits is a limiter of one organization's requests.
 type limits map[string]int
 
-func (l limits) Allow(_ millstream.OrgID, class string) (time.Duration, bool) {
+func (l limits) Allow(_ context.Context, _ millstream.OrgID, class string) RateVerdict {
 	l[class]--
-	return 1500 * time.Millisecond, l[class] >= 0
+	return RateVerdict{OK: l[class] >= 0, Limit: 7, Remaining: max(l[class], 0), Reset: 1500 * time.Millisecond}
 }
 
 func TestRateClasses(t *testing.T) {
@@ -158,11 +159,15 @@ func TestRateClasses(t *testing.T) {
 	s := a.with(t, route{method: "POST", path: "/in", policy: intake(), handle: done}, route{method: "GET", path: "/q", policy: readTelemetry(), handle: done})
 	token := w.root()
 	w.http = s
-	w.want(204, "GET", "/q", token, nil, nil)
+	if got := w.call("GET", "/q", token, nil); got.status != 204 || got.header.Get("RateLimit-Limit") != "7" || got.header.Get("RateLimit-Remaining") != "0" || got.header.Get("RateLimit-Reset") != "2" {
+		t.Errorf("first query %d, %v", got.status, got.header)
+	}
 	got := w.call("GET", "/q", token, nil)
 	checkProblem(t, "second query", got, 429, "rate_limited", "query")
-	if got.header.Get("Retry-After") != "2" {
-		t.Errorf("Retry-After %q", got.header.Get("Retry-After"))
+	for name, want := range map[string]string{"Retry-After": "2", "RateLimit-Limit": "7", "RateLimit-Remaining": "0", "RateLimit-Reset": "2"} {
+		if got.header.Get(name) != want {
+			t.Errorf("%s %q, want %q", name, got.header.Get(name), want)
+		}
 	}
 	w.want(204, "POST", "/in", token, nil, nil)
 }

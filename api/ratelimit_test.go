@@ -25,10 +25,10 @@ func (o *orgList) Organizations(context.Context, string) ([]auth.Organization, e
 func TestRateLimiter(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	orgs := &orgList{all: []auth.Organization{{ID: "a", IntakeQPS: 10}, {ID: "b"}}}
-	l := NewRateLimiter(orgs, Rates{QueryQPS: 5}, slog.New(slog.DiscardHandler), func() time.Time { return now })
+	l := NewRateLimiter(RateLimits{Organizations: orgs, Defaults: Rates{QueryQPS: 5}, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }})
 	take := func(org millstream.OrgID, class string, n int) (allowed int) {
 		for range n {
-			if _, ok := l.Allow(org, class); ok {
+			if l.Allow(t.Context(), org, class).OK {
 				allowed++
 			}
 		}
@@ -43,8 +43,8 @@ func TestRateLimiter(t *testing.T) {
 	if got := take("a", rateIntake, 100); got != 20 {
 		t.Errorf("%d pass at once, want two seconds' worth of 10", got)
 	}
-	if wait, ok := l.Allow("a", rateIntake); ok || wait <= 0 || wait > 100*time.Millisecond {
-		t.Errorf("wait %v, %v", wait, ok)
+	if v := l.Allow(t.Context(), "a", rateIntake); v.OK || v.Limit != 10 || v.Remaining != 0 || v.Reset <= 0 || v.Reset > 100*time.Millisecond {
+		t.Errorf("%+v", v)
 	}
 	if got := take("b", rateIntake, 100); got != 100 {
 		t.Errorf("an organization without a limit: %d of 100", got)
@@ -54,6 +54,9 @@ func TestRateLimiter(t *testing.T) {
 	}
 	if got := take("a", "", 100); got != 100 {
 		t.Errorf("a route without a class: %d of 100", got)
+	}
+	if v := l.Allow(t.Context(), "b", rateQuery); !v.OK || v.Limit != 5 || v.Remaining != 9 || v.Reset != 200*time.Millisecond {
+		t.Errorf("%+v", v)
 	}
 	now = now.Add(500 * time.Millisecond)
 	if got := take("a", rateIntake, 100); got != 5 {
@@ -73,14 +76,14 @@ func TestRateLimiter(t *testing.T) {
 		t.Errorf("without the database %d pass, want 20", got)
 	}
 	orgs.all, orgs.err = nil, nil
-	if err := l.Refresh(t.Context()); err != nil || len(l.next) != 0 {
-		t.Errorf("organizations that are gone are kept: %d, %v", len(l.next), err)
+	if err := l.Refresh(t.Context()); err != nil || len(l.keys) != 0 {
+		t.Errorf("organizations that are gone are kept: %d, %v", len(l.keys), err)
 	}
 }
 
 func TestRateLimiterRuns(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	l := NewRateLimiter(&orgList{}, Rates{}, slog.New(slog.DiscardHandler), time.Now)
+	l := NewRateLimiter(RateLimits{Organizations: &orgList{}, Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	var wg sync.WaitGroup
 	ready := make(chan struct{})
 	wg.Go(func() {
