@@ -221,6 +221,13 @@ func (s *eventStream) records(e query.TailEvent) error {
 		}
 		b.WriteString("event: dropped\ndata: " + string(body) + "\n")
 	}
+	for _, gap := range e.Gaps {
+		body, err := encode(map[string]string{"reason": gap})
+		if err != nil {
+			return err
+		}
+		b.WriteString("event: gap\ndata: " + string(body) + "\n")
+	}
 	if e.N > 0 {
 		b.WriteString("event: records\ndata: ")
 		b.Write(query.AppendObjects(nil, &e.Rows))

@@ -29,7 +29,7 @@ type metricReader interface {
 
 // metadataReader knows what metrics are. ingest.Live fits.
 type metadataReader interface {
-	Metadata(ctx context.Context, org millstream.OrgID) ([]millstream.Metadata, error)
+	Metadata(ctx context.Context, org millstream.OrgID) (all []millstream.Metadata, reasons []string, err error)
 	MetadataOf(ctx context.Context, org millstream.OrgID, names []string) (map[string]millstream.Metadata, error)
 }
 
@@ -74,7 +74,9 @@ func (a *API) promRoutes() []route {
 			return p.LabelValues(ctx, o, name, v)
 		})),
 		line("GET", "/metadata", "types and help of metrics", a.prom(func(ctx context.Context, p *promql.API, _ promql.Open, r *http.Request, v url.Values) (*promql.Response, error) {
-			return p.Metadata(ctx, func(ctx context.Context) ([]millstream.Metadata, error) { return a.Metadata.Metadata(ctx, who(r).Org) }, v)
+			return p.Metadata(ctx, func(ctx context.Context) ([]millstream.Metadata, []string, error) {
+				return a.Metadata.Metadata(ctx, who(r).Org)
+			}, v)
 		})),
 		line("GET", "/status/buildinfo", "version", a.buildInfo),
 	)

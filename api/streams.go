@@ -19,9 +19,9 @@ type streams interface {
 
 type streamReader interface {
 	Stream(ctx context.Context, k millstream.StreamKey) (store.Stream, error)
-	Streams(ctx context.Context, org millstream.OrgID, sig millstream.Signal) ([]store.StreamSummary, error)
+	Streams(ctx context.Context, org millstream.OrgID, sig millstream.Signal) (all []store.StreamSummary, reasons []string, err error)
 	StreamSegments(ctx context.Context, id millstream.StreamID) ([]millstream.Segment, error)
-	Unflushed(id millstream.StreamID) ingest.Pending
+	Unflushed(ctx context.Context, id millstream.StreamID) (p ingest.Pending, reasons []string, err error)
 }
 
 type streamEditor interface {
@@ -46,7 +46,7 @@ type streamView struct {
 	MaxFields     int         `json:"max_fields" doc:"0: 2000"`
 	CreatedAt     stamp       `json:"created_at"`
 	Rows          int64       `json:"rows" doc:"with the unflushed ones, as are bytes and times"`
-	UnflushedRows int64       `json:"unflushed_rows" doc:"of the rows, those that this node holds and no segment has yet"`
+	UnflushedRows int64       `json:"unflushed_rows" doc:"of the rows, those that no segment has yet"`
 	Bytes         int64       `json:"bytes" doc:"data and index of segments, and what unflushed rows take"`
 	Segments      int64       `json:"segments"`
 	Start         stamp       `json:"start,omitzero" doc:"time of the oldest record"`
@@ -54,10 +54,18 @@ type streamView struct {
 	SchemaVersion int64       `json:"schema_version"`
 	FieldCount    int         `json:"field_count"`
 	Fields        []fieldView `json:"fields,omitempty" doc:"not in lists"`
+	partialView
+}
+
+// partialView says that unflushed records of some nodes are not counted.
+type partialView struct {
+	Partial bool     `json:"partial,omitempty" doc:"a node did not tell what it has not flushed, which is not counted"`
+	Reasons []string `json:"reasons,omitempty" doc:"which nodes"`
 }
 
 type streamsView struct {
 	Streams []streamView `json:"streams"`
+	partialView
 }
 
 type streamPatchBody struct {
@@ -102,11 +110,11 @@ func (a *API) listStreams(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	all, err := a.Streams.Streams(r.Context(), who(r).Org, sig)
+	all, reasons, err := a.Streams.Streams(r.Context(), who(r).Org, sig)
 	if err != nil {
 		return err
 	}
-	view := streamsView{Streams: make([]streamView, len(all))}
+	view := streamsView{Streams: make([]streamView, len(all)), partialView: partialView{len(reasons) > 0, reasons}}
 	for i, s := range all {
 		view.Streams[i] = summaryOf(s)
 	}
@@ -151,8 +159,14 @@ func (a *API) describe(ctx context.Context, s store.Stream) (streamView, error) 
 	if err != nil {
 		return streamView{}, err
 	}
-	view := summaryOf(a.Streams.Unflushed(s.ID).Add(store.Summarize(s, segments)))
-	for _, f := range s.Schema.Fields {
+	pending, reasons, err := a.Streams.Unflushed(ctx, s.ID)
+	if err != nil {
+		return streamView{}, err
+	}
+	sum := pending.Add(store.Summarize(s, segments))
+	view := summaryOf(sum)
+	view.partialView = partialView{len(reasons) > 0, reasons}
+	for _, f := range sum.Schema.Fields {
 		seen := make([]string, len(f.Seen))
 		for i, t := range f.Seen {
 			seen[i] = t.String()

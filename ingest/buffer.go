@@ -200,7 +200,9 @@ func (w *Writer) insertSamples(r *bufferRange, lsn millstream.LSN, it logged) {
 	sb.memory += size
 	sb.reach(lsn)
 	r.to = lsn
-	w.recent.add(lsn, it.batch, sb.head)
+	if err == nil {
+		w.recent.add(lsn, it.batch, sb.head)
+	}
 	w.mu.Unlock()
 	w.room.resize(it.batch.Stream, size-it.size)
 }
@@ -250,7 +252,7 @@ func (sb *streamBuffer) see(f millstream.Field) {
 
 // cut turns a tail that is long enough into a part to be sealed. The caller holds mu.
 func (w *Writer) cut(r *bufferRange, sb *streamBuffer) *sealJob {
-	if sb.tailRows < sealRows && sb.tailSize < sealSize {
+	if sb.tailRows < w.sealRows && sb.tailSize < sealSize {
 		return nil
 	}
 	p := &part{first: sb.tail[0].first, last: sb.last, runs: sb.tail, size: sb.tailSize}

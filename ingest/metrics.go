@@ -48,3 +48,21 @@ func newInstruments(r prometheus.Registerer) instruments {
 	}
 	return m
 }
+
+// mirrorMetrics are of the rows that are copied from other nodes.
+type mirrorMetrics struct {
+	kept          prometheus.Gauge
+	asks, fetched prometheus.Counter
+}
+
+func newMirrorMetrics(r prometheus.Registerer) mirrorMetrics {
+	m := mirrorMetrics{
+		kept:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "millstream_ingest_mirror_bytes", Help: "Unflushed rows of other nodes that are kept here."}),
+		asks:    prometheus.NewCounter(prometheus.CounterOpts{Name: "millstream_ingest_mirror_asks_total", Help: "Times that another node was asked for its unflushed rows."}),
+		fetched: prometheus.NewCounter(prometheus.CounterOpts{Name: "millstream_ingest_mirror_fetched_bytes_total", Help: "Bytes of unflushed rows that came from other nodes."}),
+	}
+	if r != nil {
+		r.MustRegister(m.kept, m.asks, m.fetched)
+	}
+	return m
+}

@@ -3,9 +3,11 @@ package ingest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -155,13 +157,15 @@ func (d *database) cancelNow() {
 	d.w = nil
 }
 
-// What was just acknowledged shows in lists and schemas before any flush, once, and stays after it.
+// What was just acknowledged shows in lists and schemas before any flush, once, and stays after it; on the node that took it and on others.
 func TestLiveCatalog(t *testing.T) {
 	d := newDatabase(t)
 	r := d.run()
-	live := Live{Store: d.store, Writer: d.w}
+	lives := map[string]Live{
+		"the node itself": {Store: d.store, Mirror: NewMirror(MirrorConfig{Writer: d.w})},
+		"another node":    {Store: d.store, Mirror: NewMirror(MirrorConfig{Dial: func(store.WALState) (Holder, error) { return d.w, nil }})},
+	}
 	ctx := context.Background()
-	key := millstream.StreamKey{Org: d.org, Signal: millstream.Logs, Name: "app"}
 	write := func(b *millstream.Batch) {
 		t.Helper()
 		if _, err := r.Write(ctx, Write{Org: d.org, Batches: []*millstream.Batch{b}}); err != nil {
@@ -181,36 +185,49 @@ func TestLiveCatalog(t *testing.T) {
 	samples := sampleBatch(0, 3)
 	samples.Org, samples.Samples.Metadata = d.org, []millstream.Metadata{{Name: "up", Type: "gauge", Help: "as sent"}}
 	write(samples)
-	for _, when := range []string{"before the flush", "after it"} {
-		s, err := live.Stream(ctx, key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		seq, _ := s.Schema.Field("seq")
-		if _, ok := s.Schema.Field("extra"); !ok || !seq.Conflict || seq.Type != millstream.String {
-			t.Errorf("%s: schema %+v", when, s.Schema.Fields)
-		}
-		all, err := live.Streams(ctx, d.org, 0)
-		if err != nil || len(all) != 2 {
-			t.Fatalf("%s: %+v, %v", when, all, err)
-		}
-		for _, s := range all {
-			want := int64(11)
-			if s.Key.Signal == millstream.Metrics {
-				want = 3
-			}
-			unflushed := want
-			if when == "after it" {
-				unflushed = 0
-			}
-			if s.Rows != want || s.Unflushed != unflushed || s.Bytes == 0 || s.MinTime == 0 || s.MaxTime < s.MinTime {
-				t.Errorf("%s: %+v", when, s)
-			}
-		}
-		ms, err := live.Metadata(ctx, d.org)
-		if err != nil || len(ms) != 1 || ms[0].Help != "as sent" {
-			t.Errorf("%s: metadata %+v, %v", when, ms, err)
+	for _, flushed := range []bool{false, true} {
+		for where, live := range lives {
+			t.Run(fmt.Sprintf("%s, flushed %v", where, flushed), func(t *testing.T) { checkLive(t, live, d.org, flushed) })
 		}
 		d.flush()
+	}
+	away := Live{Store: d.store, Mirror: NewMirror(MirrorConfig{Dial: func(store.WALState) (Holder, error) { return nil, errDown }})}
+	write(rows("app", 10, 5))
+	all, reasons, err := away.Streams(ctx, d.org, millstream.Logs)
+	if err != nil || len(all) != 1 || all[0].Rows != 11 || len(reasons) != 1 || !strings.Contains(reasons[0], "node node") {
+		t.Errorf("a node that is away: %+v, %q, %v", all, reasons, err)
+	}
+}
+
+func checkLive(t *testing.T, live Live, org millstream.OrgID, flushed bool) {
+	ctx := context.Background()
+	all, reasons, err := live.Streams(ctx, org, 0)
+	if err != nil || len(all) != 2 || len(reasons) > 0 {
+		t.Fatalf("%+v, %q, %v", all, reasons, err)
+	}
+	for _, s := range all {
+		want := int64(11)
+		if s.Key.Signal == millstream.Metrics {
+			want = 3
+		} else {
+			seq, _ := s.Schema.Field("seq")
+			if _, ok := s.Schema.Field("extra"); !ok || !seq.Conflict || seq.Type != millstream.String {
+				t.Errorf("schema %+v", s.Schema.Fields)
+			}
+		}
+		unflushed := want
+		if flushed {
+			unflushed = 0
+		}
+		if s.Rows != want || s.Unflushed != unflushed || s.Bytes == 0 || s.MinTime == 0 || s.MaxTime < s.MinTime {
+			t.Errorf("%+v", s)
+		}
+		if p, _, err := live.Unflushed(ctx, s.ID); err != nil || p.Rows != unflushed {
+			t.Errorf("%+v, %v", p, err)
+		}
+	}
+	ms, reasons, err := live.Metadata(ctx, org)
+	if err != nil || len(ms) != 1 || ms[0].Help != "as sent" || len(reasons) > 0 {
+		t.Errorf("metadata %+v, %q, %v", ms, reasons, err)
 	}
 }

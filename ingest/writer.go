@@ -152,8 +152,9 @@ type Writer struct {
 	inFlight sync.WaitGroup    // Writes past the phase check
 	attempt  atomic.Int64      // of uploads, part of the object keys
 	hook     func(step string) // for tests: called between the steps of a flush
-	grace    time.Duration     // see bufferGrace; tests shorten it
-	logGrace time.Duration     // see walGrace; likewise
+	sealRows int               // see there; tests shorten this and what follows
+	grace    time.Duration     // see bufferGrace
+	logGrace time.Duration     // see walGrace
 }
 
 // mutant switches single protections off, to show that the tests notice.
@@ -168,7 +169,7 @@ func NewWriter(cfg WriterConfig) *Writer {
 	w := &Writer{
 		cfg: cfg, log: cfg.Log.With("component", "intake"), metrics: newInstruments(cfg.Registerer),
 		streams: newStreams(cfg.Catalog, cfg.MaxFields, cfg.Now), ids: newDedupe(), room: newRoom(cfg.BufferSize, cfg.BufferTotal), tails: newTails(),
-		holds: map[*hold]uint64{}, grace: bufferGrace, logGrace: walGrace, kick: make(chan struct{}, 1), seals: make(chan *sealJob, 1024),
+		holds: map[*hold]uint64{}, sealRows: sealRows, grace: bufferGrace, logGrace: walGrace, kick: make(chan struct{}, 1), seals: make(chan *sealJob, 1024),
 	}
 	w.recent = recent{limit: cfg.BufferTotal / recentShare, streams: map[millstream.StreamID]*recentBatches{}}
 	w.cfg.WAL.Log, w.cfg.WAL.Registerer, w.cfg.WAL.Now = cfg.Log, cfg.Registerer, cfg.Now

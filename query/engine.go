@@ -24,11 +24,11 @@ type catalog interface {
 	Streams(ctx context.Context, org millstream.OrgID, sig millstream.Signal) ([]store.StreamSummary, error)
 }
 
-// unflushed gives the rows that are not in the catalog yet; *ingest.Writer fits.
+// unflushed gives the rows that are not in the catalog yet; *ingest.Mirror fits.
 type unflushed interface {
 	Hold() (release func())
-	Unflushed(ctx context.Context, wal millstream.WALID, stream millstream.StreamID, above millstream.LSN) (ingest.Unflushed, error)
-	Subscribe(ctx context.Context, stream millstream.StreamID, emit func(ingest.Tailed) error) error
+	Unflushed(ctx context.Context, wals []store.WALState, streams []millstream.StreamID, add func(stream int, u ingest.Unflushed)) (missing []ingest.Missing, release func(), err error)
+	Follow(ctx context.Context, stream millstream.StreamID, emit func(ingest.Followed) error) error
 }
 
 // Limits bound queries; zero values mean no limit unless said otherwise.
@@ -212,6 +212,6 @@ func (t *task) stopped(ctx context.Context, err error) error {
 
 var (
 	_ catalog   = (*store.Store)(nil)
-	_ unflushed = (*ingest.Writer)(nil)
+	_ unflushed = (*ingest.Mirror)(nil)
 	_ sqlEngine = (*engine.Pool)(nil)
 )

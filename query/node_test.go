@@ -3,6 +3,7 @@ package query_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -264,8 +265,28 @@ func (n *node) Hold() func() {
 	}
 }
 
-// Unflushed is the writer's.
-func (n *node) Unflushed(_ context.Context, wal millstream.WALID, id millstream.StreamID, above millstream.LSN) (out ingest.Unflushed, err error) {
+// Unflushed is the mirror's.
+func (n *node) Unflushed(_ context.Context, wals []store.WALState, ids []millstream.StreamID, add func(int, ingest.Unflushed)) (missing []ingest.Missing, release func(), err error) {
+	for _, w := range wals {
+		if w.Clean {
+			continue
+		}
+		for i, id := range ids {
+			u, err := n.unflushed(w.ID, id, w.Position)
+			if errors.Is(err, ingest.ErrStale) {
+				return nil, nil, err
+			}
+			if err != nil {
+				missing = append(missing, ingest.Missing{WAL: w, Err: err})
+				break
+			}
+			add(i, u)
+		}
+	}
+	return missing, nil, nil
+}
+
+func (n *node) unflushed(wal millstream.WALID, id millstream.StreamID, above millstream.LSN) (out ingest.Unflushed, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if wal != "wal-1" {
@@ -286,17 +307,13 @@ func (n *node) Unflushed(_ context.Context, wal millstream.WALID, id millstream.
 	return out, nil
 }
 
-// Subscribe is the writer's.
-func (n *node) Subscribe(ctx context.Context, _ millstream.StreamID, emit func(ingest.Tailed) error) error {
-	told := int64(0)
-	if err := emit(ingest.Tailed{}); err != nil {
+// Follow is the mirror's.
+func (n *node) Follow(ctx context.Context, _ millstream.StreamID, emit func(ingest.Followed) error) error {
+	if err := emit(ingest.Followed{}); err != nil {
 		return err
 	}
 	n.mu.Lock()
-	n.subs = append(n.subs, func(b *millstream.Batch) {
-		told += int64(b.Rows())
-		_ = emit(ingest.Tailed{Batch: b, Told: told})
-	})
+	n.subs = append(n.subs, func(b *millstream.Batch) { _ = emit(ingest.Followed{Batch: b}) })
 	n.mu.Unlock()
 	n.subbed <- struct{}{}
 	<-ctx.Done()

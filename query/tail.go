@@ -3,6 +3,7 @@ package query
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 
 	"github.com/millstream/millstream"
@@ -12,14 +13,16 @@ import (
 	"github.com/millstream/millstream/segment"
 )
 
-// TailEvent is new records of a stream, _timestamp first, or, with N 0, only a count of records that were left out.
+// TailEvent is new records of a stream, _timestamp first; with N 0 it only tells what is missing.
 type TailEvent struct {
 	Rows
-	Dropped int64 // records left out since the last event because the reader was slow; they were not filtered
+	Dropped int64    // records left out since the last event because the reader was slow, or a node away for a moment; they were not filtered
+	Gaps    []string // why further records may be missing whose number is not known
 }
 
 const (
 	tailQueue = 32  // events that wait for a slow reader
+	maxGaps   = 20  // that wait for a slow reader; more say nothing new
 	maxTails  = 100 // live tails of an organization at a time: each filters every batch of its stream and may hold a queue of events
 )
 
@@ -35,22 +38,24 @@ func (e *Engine) Tail(ctx context.Context, sel Selection, opened func(), emit fu
 	if err != nil {
 		return err
 	}
-	if opened != nil {
-		opened()
-	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	t := &tail{e: e, filter: filter, schema: st.schema, events: make(chan Rows, tailQueue)}
-	done := make(chan struct{})
+	t := &tail{e: e, filter: filter, schema: st.schema, events: make(chan Rows, tailQueue), news: make(chan struct{}, 1)}
+	open, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = e.cfg.Unflushed.Subscribe(ctx, st.ID, func(told ingest.Tailed) error {
-			if told.Batch != nil {
-				t.take(ctx, told.Batch)
-			}
+		begin := sync.OnceFunc(func() { close(open) })
+		defer begin()
+		_ = e.cfg.Unflushed.Follow(ctx, st.ID, func(f ingest.Followed) error { // take never fails, so that it ends with ctx
+			begin()
+			t.take(ctx, f)
 			return nil
 		})
 	}()
+	<-open
+	if opened != nil {
+		opened()
+	}
 	err = t.send(ctx, emit)
 	cancel()
 	<-done
@@ -97,10 +102,37 @@ type tail struct {
 	schema  millstream.Schema // when the tail began; batches may know more
 	events  chan Rows
 	dropped atomic.Int64
+	news    chan struct{} // there is something to tell beside records
+
+	mu   sync.Mutex
+	gaps []string
 }
 
-// take filters a batch and queues what passes; it never waits.
-func (t *tail) take(ctx context.Context, b *millstream.Batch) {
+// take tells what is missing and takes a batch; it never waits.
+func (t *tail) take(ctx context.Context, f ingest.Followed) {
+	if f.Missed > 0 {
+		t.drop(int(f.Missed))
+	}
+	if f.Gap != "" {
+		t.mu.Lock()
+		if len(t.gaps) < maxGaps {
+			t.gaps = append(t.gaps, f.Gap)
+		}
+		t.mu.Unlock()
+	}
+	if f.Missed > 0 || f.Gap != "" {
+		select {
+		case t.news <- struct{}{}:
+		default:
+		}
+	}
+	if f.Batch != nil {
+		t.filterBatch(ctx, f.Batch)
+	}
+}
+
+// filterBatch queues the records of a batch that pass.
+func (t *tail) filterBatch(ctx context.Context, b *millstream.Batch) {
 	if len(t.events) == cap(t.events) {
 		t.drop(b.Rows())
 		return
@@ -140,16 +172,30 @@ func (t *tail) drop(n int) {
 
 func (t *tail) send(ctx context.Context, emit func(TailEvent) error) error {
 	for {
+		var e TailEvent
 		select {
-		case r := <-t.events:
-			if err := emit(TailEvent{Rows: r, Dropped: t.dropped.Swap(0)}); err != nil {
-				if ctx.Err() != nil || errors.Is(err, context.Canceled) {
-					return nil
-				}
-				return err
-			}
+		case e.Rows = <-t.events:
+		case <-t.news:
 		case <-ctx.Done():
 			return nil
 		}
+		e.Dropped, e.Gaps = t.dropped.Swap(0), t.takeGaps()
+		if e.N == 0 && e.Dropped == 0 && len(e.Gaps) == 0 { // told with records that came first
+			continue
+		}
+		if err := emit(e); err != nil {
+			if ctx.Err() != nil || errors.Is(err, context.Canceled) {
+				return nil
+			}
+			return err
+		}
 	}
+}
+
+func (t *tail) takeGaps() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	gaps := t.gaps
+	t.gaps = nil
+	return gaps
 }

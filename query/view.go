@@ -53,6 +53,13 @@ func (e *Engine) open(ctx context.Context, org millstream.OrgID, keys []millstre
 		release()
 		return nil, err
 	}
+	if others := v.release; others != nil {
+		v.release = func() {
+			others()
+			release()
+		}
+		return v, nil
+	}
 	v.release = release
 	return v, nil
 }
@@ -79,13 +86,8 @@ func (e *Engine) snapshot(ctx context.Context, org millstream.OrgID, keys []mill
 			return cmp.Or(cmp.Compare(b.MaxTime, a.MaxTime), cmp.Compare(a.ID, b.ID))
 		})
 	}
-	for _, w := range snap.WALs {
-		if w.Clean {
-			continue
-		}
-		if err := e.addUnflushed(ctx, v, w); err != nil {
-			return nil, err
-		}
+	if err := e.addUnflushed(ctx, v, snap.WALs); err != nil {
+		return nil, err
 	}
 	for _, st := range v.streams {
 		st.join(r)
@@ -93,20 +95,23 @@ func (e *Engine) snapshot(ctx context.Context, org millstream.OrgID, keys []mill
 	return v, nil
 }
 
-// addUnflushed adds the rows above a WAL's position. A WAL that cannot tell makes the answer partial.
-func (e *Engine) addUnflushed(ctx context.Context, v *view, w store.WALState) error {
-	for _, st := range v.streams {
-		u, err := e.cfg.Unflushed.Unflushed(ctx, w.ID, st.ID, w.Position)
-		switch {
-		case errors.Is(err, ingest.ErrStale), ctx.Err() != nil:
-			return err
-		case err != nil:
-			e.log.Warn("unflushed rows cannot be read", "node", w.Node, "wal", w.ID, "error", err)
-			v.reasons = append(v.reasons, missing(w))
-			return nil
-		}
-		st.tails = append(st.tails, u.Logs...)
-		st.heads = append(st.heads, u.Metrics...)
+// addUnflushed adds the rows above the WALs' positions. A WAL that cannot tell makes the answer partial.
+func (e *Engine) addUnflushed(ctx context.Context, v *view, wals []store.WALState) error {
+	ids := make([]millstream.StreamID, len(v.streams))
+	for i, st := range v.streams {
+		ids[i] = st.ID
+	}
+	unread, release, err := e.cfg.Unflushed.Unflushed(ctx, wals, ids, func(i int, u ingest.Unflushed) {
+		v.streams[i].tails = append(v.streams[i].tails, u.Logs...)
+		v.streams[i].heads = append(v.streams[i].heads, u.Metrics...)
+	})
+	if err != nil {
+		return err
+	}
+	v.release = release
+	for _, m := range unread {
+		e.log.Warn("unflushed rows cannot be read", "node", m.WAL.Node, "wal", m.WAL.ID, "error", m.Err)
+		v.reasons = append(v.reasons, missing(m.WAL))
 	}
 	return nil
 }

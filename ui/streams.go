@@ -19,6 +19,7 @@ type StreamList struct {
 	Pager          Pager
 	Count          int64 // rows of all streams
 	Bytes          int64
+	Uncounted      []string // why unflushed rows of some nodes are not in the numbers
 }
 
 // StreamRow is a stream as its list shows it.
@@ -34,6 +35,8 @@ type StreamRow struct {
 type StreamPage struct {
 	Frame
 	StreamRow
+	Uncounted []string // as in the list
+
 	Tab     string // schema, segments or settings
 	Problem *Problem
 	Done    string

@@ -139,7 +139,7 @@ func (p *Pages) preferences(w http.ResponseWriter, r *http.Request, who *auth.Pr
 // explorer is a page whose content its script builds. It is told the organization's streams, so that the first query need not wait for them.
 func (p *Pages) explorer(title, script string) page {
 	return func(w http.ResponseWriter, r *http.Request, v *visit) error {
-		all, err := p.Catalog.Streams(r.Context(), v.who.Org, 0)
+		all, _, err := p.Catalog.Streams(r.Context(), v.who.Org, 0)
 		if err != nil {
 			return err
 		}

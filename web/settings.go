@@ -12,7 +12,7 @@ func (p *Pages) settings(w http.ResponseWriter, r *http.Request, v *visit) error
 }
 
 func (p *Pages) showSettings(w http.ResponseWriter, r *http.Request, v *visit, code int, problem *ui.Problem) error {
-	all, err := p.Catalog.Streams(r.Context(), v.who.Org, millstream.Logs)
+	all, _, err := p.Catalog.Streams(r.Context(), v.who.Org, millstream.Logs)
 	if err != nil {
 		return err
 	}

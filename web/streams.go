@@ -30,12 +30,12 @@ func (p *Pages) streamRoutes(add func(method, pattern string, h handler)) {
 
 // streams lists the organization's streams; the script that filters gets the table only.
 func (p *Pages) streams(w http.ResponseWriter, r *http.Request, v *visit) error {
-	all, err := p.Catalog.Streams(r.Context(), v.who.Org, 0)
+	all, reasons, err := p.Catalog.Streams(r.Context(), v.who.Org, 0)
 	if err != nil {
 		return err
 	}
 	q := r.URL.Query()
-	view := ui.StreamList{Frame: v.frame, Total: len(all), Filter: q.Get("q"), Signal: q.Get("signal"), Sort: cmp.Or(q.Get("sort"), "name")}
+	view := ui.StreamList{Frame: v.frame, Uncounted: reasons, Total: len(all), Filter: q.Get("q"), Signal: q.Get("signal"), Sort: cmp.Or(q.Get("sort"), "name")}
 	order := streamOrders[view.Sort]
 	if order == nil {
 		view.Sort, order = "name", byName
@@ -123,8 +123,13 @@ func (p *Pages) showStream(w http.ResponseWriter, r *http.Request, v *visit, cod
 	if err != nil {
 		return err
 	}
+	pending, reasons, err := p.Catalog.Unflushed(r.Context(), s.ID)
+	if err != nil {
+		return err
+	}
+	sum := pending.Add(store.Summarize(s, segments))
 	v.frame.Item = s.Key.Name
-	view.Frame, view.StreamRow = v.frame, streamRow(p.Catalog.Unflushed(s.ID).Add(store.Summarize(s, segments)))
+	view.Frame, view.StreamRow, view.Uncounted = v.frame, streamRow(sum), reasons
 	view.Created, view.MaxFields, view.Indexed = s.CreatedAt, s.MaxFields, strings.Join(s.IndexedFields, "\n")
 	switch view.Tab {
 	case "segments":
@@ -139,17 +144,17 @@ func (p *Pages) showStream(w http.ResponseWriter, r *http.Request, v *visit, cod
 	case "settings":
 	default:
 		view.Tab = "schema"
-		schemaOf(r, s, &view)
+		schemaOf(r, sum.Schema, &view)
 	}
 	return p.render(w, r, code, view.Page())
 }
 
 // schemaOf lists the fields that the request's filter lets through.
-func schemaOf(r *http.Request, s store.Stream, view *ui.StreamPage) {
+func schemaOf(r *http.Request, s millstream.Schema, view *ui.StreamPage) {
 	q := r.URL.Query()
 	view.Filter, view.Only = q.Get("q"), q.Get("conflicts") == "1"
 	var found []millstream.Field
-	for _, f := range s.Schema.Fields {
+	for _, f := range s.Fields {
 		if f.Conflict {
 			view.Conflicts++
 		}

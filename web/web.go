@@ -55,10 +55,10 @@ type Config struct {
 
 // catalog is what the pages show of the database. ingest.Live fits.
 type catalog interface {
-	Streams(ctx context.Context, org millstream.OrgID, sig millstream.Signal) ([]store.StreamSummary, error)
+	Streams(ctx context.Context, org millstream.OrgID, sig millstream.Signal) (all []store.StreamSummary, reasons []string, err error)
 	Stream(ctx context.Context, k millstream.StreamKey) (store.Stream, error)
 	StreamSegments(ctx context.Context, id millstream.StreamID) ([]millstream.Segment, error)
-	Unflushed(id millstream.StreamID) ingest.Pending
+	Unflushed(ctx context.Context, id millstream.StreamID) (p ingest.Pending, reasons []string, err error)
 	UpdateStream(ctx context.Context, id millstream.StreamID, p store.StreamPatch, a auth.Entry) (store.Stream, error)
 	DeleteStream(ctx context.Context, id millstream.StreamID, a auth.Entry) error
 	Organizations(ctx context.Context, user string) ([]auth.Organization, error)

@@ -260,13 +260,16 @@ func (noQueries) CancelQuery(_ context.Context, _ *auth.Principal, id string) er
 // faultyCatalog is a catalog that a test breaks or adds to.
 type faultyCatalog struct {
 	ingest.Live
-	more    []store.StreamSummary // listed besides the store's
-	pending ingest.Pending        // of every stream
-	mu      sync.Mutex
-	err     error
+	more      []store.StreamSummary // listed besides the store's
+	pending   ingest.Pending        // of every stream
+	uncounted []string              // reasons that come with it
+	mu        sync.Mutex
+	err       error
 }
 
-func (f *faultyCatalog) Unflushed(millstream.StreamID) ingest.Pending { return f.pending }
+func (f *faultyCatalog) Unflushed(context.Context, millstream.StreamID) (ingest.Pending, []string, error) {
+	return f.pending, f.uncounted, nil
+}
 
 func (f *faultyCatalog) fault() error {
 	f.mu.Lock()
@@ -280,12 +283,12 @@ func (f *faultyCatalog) set(err error) {
 	f.err = err
 }
 
-func (f *faultyCatalog) Streams(ctx context.Context, org millstream.OrgID, sig millstream.Signal) ([]store.StreamSummary, error) {
+func (f *faultyCatalog) Streams(ctx context.Context, org millstream.OrgID, sig millstream.Signal) ([]store.StreamSummary, []string, error) {
 	if err := f.fault(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	all, err := f.Store.Streams(ctx, org, sig)
-	return append(all, f.more...), err
+	return append(all, f.more...), f.uncounted, err
 }
 
 var discard = slog.New(slog.DiscardHandler)

@@ -60,6 +60,7 @@ type parts struct {
 	load       load
 	bucket     blob.Bucket          // nil on a node that keeps no segments
 	writer     *ingest.Writer       // nil without the role intake
+	mirror     *ingest.Mirror       // unflushed rows: the writer's, and other nodes'
 	router     *ingest.Router       // nil without router and intake
 	streams    *ingest.Streams      // of a router without intake; else nil
 	pool       *engine.Pool         // nil without the role querier

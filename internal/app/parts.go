@@ -130,6 +130,7 @@ func (p *parts) build(ctx context.Context) (closeParts func() error, err error) 
 			return fail(err)
 		}
 	}
+	p.mirror = p.newMirror()
 	if has(config.Querier) {
 		if err := p.newQuery(&closers); err != nil {
 			return fail(err)
@@ -251,7 +252,7 @@ func (p *parts) newQuery(closers *closers) error {
 		return err
 	}
 	p.engine, err = query.New(query.Config{
-		Catalog: p.store, Unflushed: p.writer, Cache: p.segments, Gate: gate, SQL: pool, TempDir: temp, Workers: c.Threads, Log: p.log, Registerer: p.registry,
+		Catalog: p.store, Unflushed: p.mirror, Cache: p.segments, Gate: gate, SQL: pool, TempDir: temp, Workers: c.Threads, Log: p.log, Registerer: p.registry,
 		Limits: query.Limits{Timeout: secs(c.TimeoutSecs), MaxScanRows: int64(c.MaxScanRows), MaxResultRows: c.MaxResultRows, AsyncRows: int64(c.AutoAsyncThresholdRows)},
 	})
 	return err
@@ -297,8 +298,13 @@ func (p *parts) checkBucket(ctx context.Context) error {
 	return millstream.Wrap(millstream.Unavailable, err, "the object store cannot be reached")
 }
 
-// live is the catalog with what this node has not published yet.
-func (p *parts) live() ingest.Live { return ingest.Live{Store: p.store, Writer: p.writer} }
+// newMirror makes what knows the unflushed rows.
+func (p *parts) newMirror() *ingest.Mirror {
+	return ingest.NewMirror(ingest.MirrorConfig{Writer: p.writer, Log: p.log, Registerer: p.registry})
+}
+
+// live is the catalog with what the nodes have not published yet.
+func (p *parts) live() ingest.Live { return ingest.Live{Store: p.store, Mirror: p.mirror} }
 
 func (p *parts) newAPI() error {
 	c := p.cfg

@@ -304,7 +304,7 @@ func (a *API) Metadata(ctx context.Context, get Metadata, values url.Values) (*R
 	if err != nil {
 		return nil, err
 	}
-	all, err := get(ctx)
+	all, reasons, err := get(ctx)
 	if err != nil {
 		return nil, AsError(err)
 	}
@@ -326,7 +326,7 @@ func (a *API) Metadata(ctx context.Context, get Metadata, values url.Values) (*R
 	if limit >= 0 && len(names) > limit {
 		names = names[:limit]
 	}
-	return &Response{data: metadataData{names, byName}}, nil
+	return &Response{data: metadataData{names, byName}, warnings: reasons}, nil
 }
 
 // number reads an optional number; absent is -1.

@@ -83,8 +83,8 @@ func endpoint(a *API, name string, open Open, v url.Values) (*Response, error) {
 	case "parse_query":
 		return a.ParseQuery(v)
 	case "metadata":
-		return a.Metadata(ctx, func(context.Context) ([]millstream.Metadata, error) {
-			return []millstream.Metadata{{Name: "up", Type: "gauge", Help: "is it"}, {Name: "c", Type: "counter", Unit: "bytes"}}, nil
+		return a.Metadata(ctx, func(context.Context) ([]millstream.Metadata, []string, error) {
+			return []millstream.Metadata{{Name: "up", Type: "gauge", Help: "is it"}, {Name: "c", Type: "counter", Unit: "bytes"}}, nil, nil
 		}, v)
 	}
 	return a.LabelValues(ctx, open, strings.TrimPrefix(name, "label/"), v)

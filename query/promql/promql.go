@@ -24,8 +24,8 @@ type Snapshot struct {
 // Open gives the sources with samples of [first, last] ms, both included, of the organization that asks. It is called once per query.
 type Open func(ctx context.Context, first, last int64) (Snapshot, error)
 
-// Metadata gives what is known of the metric names of the organization that asks.
-type Metadata func(ctx context.Context) ([]millstream.Metadata, error)
+// Metadata gives what is known of the metric names of the organization that asks, and why some may be missing.
+type Metadata func(ctx context.Context) (all []millstream.Metadata, reasons []string, err error)
 
 // Options of an API. The zero value means the defaults.
 type Options struct {

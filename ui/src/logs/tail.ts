@@ -20,6 +20,7 @@ export class Tail {
   private uncounted: Row[] = []; // not in the histogram yet
   private counted = 0; // when the histogram was counted last
   private missed = 0; // while paused, beyond what waits
+  private gap = ""; // why records may be missing, as the node told last
   private dropped = 0; // by the node, because this page was too slow
   private arrived: [number, number][] = []; // when how many came, of the last 5 s
   private timer = 0;
@@ -33,6 +34,7 @@ export class Tail {
     if (this.on || p.where() === undefined) return;
     this.on = true;
     this.dropped = this.missed = 0;
+    this.gap = "";
     this.waiting = [];
     this.uncounted = [];
     this.arrived = [];
@@ -105,6 +107,7 @@ export class Tail {
       else if (line.startsWith("data: ")) {
         const data = JSON.parse(line.slice(6));
         if (type === "dropped") this.dropped += data.dropped;
+        else if (type === "gap") this.gap = data.reason;
         else if (type === "records") this.take((data as Record<string, unknown>[]).map((o) => new ObjectRow(o)));
       }
     }
@@ -158,13 +161,14 @@ export class Tail {
     this.arrived = this.arrived.filter(([t]) => now - t < 5000);
     const rate = this.arrived.reduce((sum, [, n]) => sum + n, 0) / 5, waiting = this.waiting.length + this.missed;
     const quiet = this.lastRow ? Math.floor((now - this.lastRow) / 1000) : 0;
-    const text = `${this.said}|${Math.round(rate * 10)}|${this.paused ? waiting : -1}|${this.dropped}|${quiet > 15 ? quiet : 0}`;
+    const text = `${this.said}|${Math.round(rate * 10)}|${this.paused ? waiting : -1}|${this.dropped}|${this.gap}|${quiet > 15 ? quiet : 0}`;
     const bar = this.page.results.liveBar;
     if (bar.dataset.text === text) return;
     bar.dataset.text = text;
     bar.replaceChildren(
       this.said ? h("span", { class: "pill warn" }, icon("wifi-off", "xs"), this.said) : this.paused ? h("span", { class: "pill" }, "Paused") : h("span", { class: "pill ok" }, h("span", { class: "dot" }), "Live"),
       h("span", { class: "num muted" }, `${rate < 10 ? rate.toFixed(1) : count(Math.round(rate))} rows/s`), this.dropped ? h("span", { class: "num pill warn", title: "The node sends newer records instead when this page is too slow" }, `${count(this.dropped)} dropped`) : "",
+      this.gap ? h("span", { class: "pill warn", title: this.gap }, "Gap") : "",
       quiet > 15 && !this.said ? h("span", { class: "pill" }, `Last record ${quiet} s ago`) : "", h("span", { class: "spacer" }),
       this.paused ? button({ text: `${plural(waiting, "new record", "new records")}`, icon: "arrow-up", cls: "sm primary", kbd: "L", on: () => this.resume() }) : "", button({ text: "Stop", icon: "square", cls: "sm", on: () => this.page.toggleLive() }));
   }

@@ -1,0 +1,521 @@
+package ingest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+
+	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/segment"
+	"github.com/millstream/millstream/segment/metrics"
+	"github.com/millstream/millstream/store"
+)
+
+var (
+	_ Holder = (*Writer)(nil)
+
+	mirrorSeeds = flag.Int("mirror.seeds", campaign(40, 2000), "seeds of the mirror simulation")
+	mirrorSeed  = flag.Int64("mirror.seed", -1, "run this seed of the mirror simulation alone")
+)
+
+// wire is a writer as another node sees it: what is given is encoded and decoded, and counted.
+type wire struct {
+	w            atomic.Pointer[Writer]
+	hang         atomic.Bool
+	asks, silent atomic.Int64
+	rows, bytes  atomic.Int64
+	began        func() // called when an ask has come
+}
+
+func (x *wire) holder(ctx context.Context) (*Writer, error) {
+	if x.hang.Load() {
+		x.silent.Add(1)
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	if w := x.w.Load(); w != nil {
+		return w, nil
+	}
+	return nil, millstream.Errorf(millstream.Unavailable, "connection refused")
+}
+
+func (x *wire) Runs(ctx context.Context, a Ask, emit func(Run) error) (Reach, error) {
+	w, err := x.holder(ctx)
+	if err != nil {
+		return Reach{}, err
+	}
+	x.asks.Add(1)
+	if x.began != nil {
+		x.began()
+	}
+	return w.Runs(ctx, a, func(r Run) error {
+		if r.Batch == nil {
+			x.bytes.Add(r.DataSize + r.IndexSize)
+			data, err := io.ReadAll(r.Data)
+			if err != nil {
+				return err
+			}
+			r.Data = bytes.NewReader(data)
+			return emit(r)
+		}
+		b := r.Batch.AppendTo(nil)
+		x.bytes.Add(int64(len(b)))
+		x.rows.Add(int64(r.Batch.Rows()))
+		if r.Batch, err = millstream.DecodeBatch(b); err != nil {
+			return err
+		}
+		return emit(r)
+	})
+}
+
+func (x *wire) Pending(ctx context.Context, a PendingAsk) (map[millstream.StreamID]Pending, error) {
+	w, err := x.holder(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return w.Pending(ctx, a)
+}
+
+func (x *wire) Metadata(ctx context.Context, id millstream.WALID, org millstream.OrgID) ([]millstream.Metadata, error) {
+	w, err := x.holder(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return w.Metadata(ctx, id, org)
+}
+
+func (x *wire) Subscribe(ctx context.Context, stream millstream.StreamID, emit func(Tailed) error) error {
+	w, err := x.holder(ctx)
+	if err != nil {
+		return err
+	}
+	return w.Subscribe(ctx, stream, emit)
+}
+
+// names of the streams of a world; the last is the metrics'.
+var worldStreams = []string{"app", "other", millstream.MetricStream}
+
+// world is some nodes that write to the same streams, and a mirror on a further one.
+type world struct {
+	t      testing.TB
+	sites  []*site
+	wires  []*wire
+	ids    []millstream.StreamID
+	mirror *Mirror
+	next   [][]int // by site and stream: how many records it has
+}
+
+func newWorld(t testing.TB, nodes int, adjust func(*Writer)) *world {
+	x := &world{t: t}
+	for i := range nodes {
+		s := newSite(t)
+		s.grace = 0
+		if adjust != nil {
+			s.adjust = adjust
+		}
+		for k, name := range worldStreams {
+			key := millstream.StreamKey{Org: testOrg, Signal: millstream.Logs, Name: name}
+			if name == millstream.MetricStream {
+				key.Signal = millstream.Metrics
+			}
+			if i == 0 {
+				st, err := s.model.EnsureStream(context.Background(), key)
+				if err != nil {
+					t.Fatal(err)
+				}
+				x.ids = append(x.ids, st.ID)
+			}
+			s.model.state.Streams[key] = store.Stream{ID: x.ids[k], Key: key}
+		}
+		x.sites, x.wires, x.next = append(x.sites, s), append(x.wires, &wire{}), append(x.next, make([]int, len(worldStreams)))
+		x.start(i)
+	}
+	x.mirror = x.newMirror(MirrorConfig{})
+	return x
+}
+
+func (x *world) newMirror(c MirrorConfig) *Mirror {
+	c.Dial, c.TempDir = x.dial, x.t.TempDir()
+	return NewMirror(c)
+}
+
+func (x *world) dial(w store.WALState) (Holder, error) {
+	for i, s := range x.sites {
+		if s.model.holds(w.ID) {
+			return x.wires[i], nil
+		}
+	}
+	return nil, errDown
+}
+
+func (m *model) holds(id millstream.WALID) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, ok := m.state.Wals[id]
+	return ok
+}
+
+func (x *world) start(i int) { x.wires[i].w.Store(x.sites[i].start()) }
+
+func (x *world) end(i int, kill bool) {
+	x.wires[i].w.Store(nil)
+	if kill {
+		x.sites[i].kill()
+	} else if err := x.sites[i].stop(); err != nil {
+		x.t.Log(err)
+	}
+}
+
+// write appends n records to a stream on a node.
+func (x *world) write(i, stream, n int) {
+	x.t.Helper()
+	first := i*1e9 + x.next[i][stream]
+	b := rows(worldStreams[stream], first, n)
+	if worldStreams[stream] == millstream.MetricStream {
+		b = sampleBatch(first, n)
+	}
+	x.sites[i].append(b)
+	x.next[i][stream] += n
+}
+
+// reading is what a query found of each stream: records by node.
+type reading struct {
+	records [][]int64
+	missing []Missing
+}
+
+// read is a query of some streams. between is called after the snapshot.
+func (x *world) read(m *Mirror, streams []int, between func()) (reading, error) {
+	var r reading
+	var err error
+	for range 4 {
+		if r, err = x.readOnce(m, streams, between); !errors.Is(err, ErrStale) {
+			break
+		}
+		between = func() {}
+	}
+	return r, err
+}
+
+func (x *world) readOnce(m *Mirror, streams []int, between func()) (r reading, err error) {
+	defer m.Hold()()
+	var wals []store.WALState
+	var ids []millstream.StreamID
+	found := make([]Unflushed, len(streams))
+	for _, k := range streams {
+		ids = append(ids, x.ids[k])
+	}
+	for _, s := range x.sites {
+		now := s.model.save()
+		for id, w := range now.Wals {
+			wals = append(wals, store.WALState{ID: id, Node: w.Holder, Incarnation: w.Incarnation, Position: w.Position, Clean: w.Clean})
+		}
+		for _, g := range now.Segments {
+			k := slices.Index(ids, g.Stream)
+			if k < 0 {
+				continue
+			}
+			if err := s.openInto(g, &found[k]); err != nil {
+				return r, err
+			}
+		}
+	}
+	between()
+	missing, release, err := m.Unflushed(context.Background(), wals, ids, func(k int, u Unflushed) {
+		found[k].Logs, found[k].Metrics = append(found[k].Logs, u.Logs...), append(found[k].Metrics, u.Metrics...)
+	})
+	if err != nil {
+		return r, err
+	}
+	if release != nil {
+		defer release()
+	}
+	r.missing, r.records = missing, make([][]int64, len(streams))
+	for k := range streams {
+		if r.records[k], err = recordsOf(found[k]); err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+func (s *site) openInto(g millstream.Segment, u *Unflushed) error {
+	if g.Signal != millstream.Metrics {
+		rd, err := s.open(g)
+		u.Logs = append(u.Logs, rd)
+		return err
+	}
+	data, err := s.fetch(g.Data)
+	if err != nil {
+		return err
+	}
+	index, err := s.fetch(g.Index)
+	if err != nil {
+		return err
+	}
+	rd, err := metrics.Open(data, data.Size(), index, index.Size())
+	u.Metrics = append(u.Metrics, rd)
+	return err
+}
+
+// recordsOf lists the numbers of all records, sorted. The sources may not count more samples than a query gets of them.
+func recordsOf(u Unflushed) (out []int64, err error) {
+	all := segment.Scan{Range: millstream.TimeRange{Start: math.MinInt64, End: math.MaxInt64}, Fields: []string{"seq"}}
+	for _, src := range u.Logs {
+		if _, err := src.Scan(context.Background(), all, func(b *millstream.Batch) error {
+			out = append(out, b.Column("seq").Ints...)
+			return nil
+		}); err != nil {
+			return nil, err
+		}
+	}
+	counted := int64(0)
+	for _, src := range u.Metrics {
+		counted += src.Samples()
+	}
+	series, err := metrics.Select(context.Background(), u.Metrics, metrics.Query{Min: math.MinInt64, Max: math.MaxInt64})
+	if err != nil {
+		return nil, err
+	}
+	var it metrics.Iterator
+	for _, s := range series {
+		for it.Reset(s.Chunks); it.Next() != chunkenc.ValNone; {
+			_, v := it.At()
+			out = append(out, int64(v))
+		}
+	}
+	if len(u.Metrics) > 0 && counted > int64(len(out)) { // a head may have grown since
+		return nil, fmt.Errorf("%d samples are counted, %d found", counted, len(out))
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// check says whether records of a stream are those that each node has, each once: at least low, at most high of it. A node may be missing.
+func (x *world) check(stream int, got []int64, missing bool, low, high func(node int) int) error {
+	by := make([][]int64, len(x.sites))
+	for _, v := range got {
+		i := int(v / 1e9)
+		by[i] = append(by[i], v%1e9)
+	}
+	for i := range by {
+		n := len(by[i])
+		if !missing && n < low(i) || n > high(i) {
+			return fmt.Errorf("%s: %d records of node %d instead of %d to %d", worldStreams[stream], n, i, low(i), high(i))
+		}
+		for k, v := range by[i] {
+			if !missing && v != int64(k) || k > 0 && by[i][k-1] == v {
+				return fmt.Errorf("%s: record %d of node %d is %d", worldStreams[stream], k, i, v)
+			}
+		}
+	}
+	return nil
+}
+
+// TestMirrorSimulation reads other nodes' rows between writes, seals, flushes, restarts and failovers: every acknowledged record is there once.
+func TestMirrorSimulation(t *testing.T) {
+	seeds := make([]uint64, *mirrorSeeds)
+	for i := range seeds {
+		seeds[i] = uint64(i)
+	}
+	if *mirrorSeed >= 0 {
+		seeds = []uint64{uint64(*mirrorSeed)}
+	}
+	for _, seed := range seeds {
+		if err := simulateMirror(t, seed); err != nil {
+			t.Fatalf("seed %d (-mirror.seed): %v", seed, err)
+		}
+	}
+}
+
+func simulateMirror(t *testing.T, seed uint64) error {
+	rnd := rand.New(rand.NewPCG(seed, 7))
+	x := newWorld(t, 2, func(w *Writer) { w.sealRows = []int{20, 100, sealRows}[rnd.IntN(3)] })
+	x.mirror = x.newMirror(MirrorConfig{Limit: []int64{1, 4 << 10, 1 << 30}[rnd.IntN(3)]})
+	old := x.sites[0].model.save()
+	for step := range 60 {
+		i := rnd.IntN(2)
+		s := x.sites[i]
+		act := func() {
+			switch rnd.IntN(16) {
+			case 0, 1:
+				x.flush(i)
+			case 2: // built, not published
+				s.model.setDown(true)
+				x.flush(i)
+				s.model.setDown(false)
+			case 3:
+				x.end(i, rnd.IntN(2) == 0)
+				x.start(i)
+			case 4:
+				if rnd.IntN(3) == 0 && i == 0 {
+					s.model.failover(old)
+					s.w.Beat(s.model.beat("node", s.incarnation))
+				} else if i == 0 {
+					old = s.model.save()
+				}
+			case 5:
+				s.w.reap()
+			case 6:
+				s.w.mu.Lock()
+				s.w.recent.limit = []int64{1, 500, 1 << 20}[rnd.IntN(3)]
+				s.w.mu.Unlock()
+			default:
+				x.write(i, rnd.IntN(3), []int{1, 1, 3, 40}[rnd.IntN(4)])
+			}
+		}
+		act()
+		streams := rnd.Perm(3)[:1+rnd.IntN(3)]
+		between := func() {}
+		if rnd.IntN(4) == 0 {
+			between = act
+		}
+		got, err := x.read(x.mirror, streams, between)
+		if err != nil {
+			return fmt.Errorf("step %d: %w", step, err)
+		}
+		for k, stream := range streams {
+			has := func(i int) int { return x.next[i][stream] }
+			if err := x.check(stream, got.records[k], len(got.missing) > 0, has, has); err != nil {
+				return fmt.Errorf("step %d: %w", step, err)
+			}
+		}
+	}
+	for i := range x.sites {
+		if err := x.sites[i].w.Flush(t.Context()); err != nil {
+			return err
+		}
+	}
+	got, err := x.read(x.mirror, []int{0, 1, 2}, func() {})
+	if err != nil || len(got.missing) > 0 {
+		return fmt.Errorf("at the end: %v, %w", got.missing, err)
+	}
+	for i := range x.sites {
+		x.end(i, true)
+	}
+	return x.closed()
+}
+
+func (x *world) flush(i int) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	_ = x.sites[i].w.flushAll(ctx) // what does not succeed is tried again
+}
+
+// closed checks that the mirror lets go of everything.
+func (x *world) closed() error {
+	m := x.mirror
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var spools []*spool
+	for _, e := range m.entries {
+		if e.flight != nil {
+			return errors.New("a flight is left")
+		}
+		for _, p := range e.pieces {
+			if p.spool != nil {
+				spools = append(spools, p.spool)
+				if p.spool.holds != 1 {
+					return fmt.Errorf("a segment has %d holders", p.spool.holds)
+				}
+			}
+		}
+	}
+	m.cfg.Limit, m.cfg.Now = 0, func() time.Time { return time.Now().Add(time.Hour) }
+	m.evict()
+	if m.size != 0 || len(m.entries) != 0 {
+		return fmt.Errorf("%d bytes in %d entries are left", m.size, len(m.entries))
+	}
+	for _, s := range spools {
+		if s.holds != 0 {
+			return fmt.Errorf("a segment that was evicted has %d holders", s.holds)
+		}
+	}
+	return nil
+}
+
+// TestMirrorUnderLoad: queries that run while nodes take rows, flush and start again see all that was acknowledged before they began.
+func TestMirrorUnderLoad(t *testing.T) {
+	x := newWorld(t, 2, func(w *Writer) { w.sealRows = 500 })
+	var acked, sent [2][3]atomic.Int64
+	ctx, stop := context.WithTimeout(t.Context(), time.Duration(campaign(3, 60))*time.Second)
+	defer stop()
+	var work sync.WaitGroup
+	for i := range x.sites {
+		work.Go(func() {
+			rnd := rand.New(rand.NewPCG(uint64(i), 9))
+			for ctx.Err() == nil {
+				switch rnd.IntN(60) {
+				case 0, 1:
+					x.flush(i)
+				case 2:
+					x.end(i, true)
+					x.start(i)
+				default:
+					k, n := rnd.IntN(3), 1+rnd.IntN(30)
+					sent[i][k].Add(int64(n))
+					x.write(i, k, n)
+					acked[i][k].Add(int64(n))
+				}
+			}
+		})
+	}
+	var queries, whole atomic.Int64
+	for q := range 6 {
+		work.Go(func() {
+			rnd := rand.New(rand.NewPCG(uint64(q), 11))
+			for ctx.Err() == nil {
+				streams := rnd.Perm(3)[:1+rnd.IntN(3)]
+				var low [2][3]int
+				for i := range low {
+					for k := range low[i] {
+						low[i][k] = int(acked[i][k].Load())
+					}
+				}
+				got, err := x.read(x.mirror, streams, func() {})
+				if errors.Is(err, ErrStale) { // four times
+					continue
+				}
+				if err != nil {
+					t.Errorf("query: %v", err)
+					return
+				}
+				queries.Add(1)
+				if len(got.missing) == 0 {
+					whole.Add(1)
+				}
+				for k, stream := range streams {
+					err := x.check(stream, got.records[k], len(got.missing) > 0, func(i int) int { return low[i][stream] }, func(i int) int { return int(sent[i][stream].Load()) })
+					if err != nil {
+						t.Error(err)
+						stop()
+						return
+					}
+				}
+			}
+		})
+	}
+	work.Wait()
+	t.Logf("%d queries, %d of them whole", queries.Load(), whole.Load())
+	if whole.Load() < 50 {
+		t.Errorf("%d whole answers", whole.Load())
+	}
+	for i := range x.sites {
+		x.end(i, true)
+	}
+	if err := x.closed(); err != nil {
+		t.Error(err)
+	}
+}
