@@ -117,7 +117,7 @@ func (f *follower) join(ctx context.Context, running *sync.WaitGroup, initial bo
 		if member.WAL == "" || f.m.own(member.WAL) || v.State(member) == cluster.Silent {
 			continue
 		}
-		n := f.node(walOf(member), initial)
+		n := f.node(heldBy(member), initial)
 		if n.running.CompareAndSwap(false, true) {
 			running.Go(func() {
 				defer n.running.Store(false)
@@ -127,8 +127,8 @@ func (f *follower) join(ctx context.Context, running *sync.WaitGroup, initial bo
 	}
 }
 
-// walOf is a member's WAL as the registry has it, but for what says how far it is published.
-func walOf(m millstream.Member) store.WALState {
+// heldBy is a member's WAL as the registry has it, but for what says how far it is published.
+func heldBy(m millstream.Member) store.WALState {
 	return store.WALState{ID: m.WAL, Node: m.ID, Addr: m.Addr, Incarnation: m.Incarnation}
 }
 
@@ -159,7 +159,7 @@ func (f *follower) follow(ctx context.Context, n *followed) {
 		if !there {
 			return
 		}
-		n.wal, n.started = walOf(member), member.StartedAt
+		n.wal, n.started = heldBy(member), member.StartedAt
 		err := f.connect(ctx, n)
 		if ctx.Err() != nil {
 			return
