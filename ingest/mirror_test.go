@@ -167,7 +167,11 @@ func (m *model) holds(id millstream.WALID) bool {
 	return ok
 }
 
-func (x *world) start(i int) { x.wires[i].w.Store(x.sites[i].start()) }
+func (x *world) start(i int) {
+	s := x.sites[i]
+	x.wires[i].w.Store(s.start())
+	s.w.Beat(s.model.beat("node", s.incarnation)) // the history that it knows
+}
 
 func (x *world) end(i int, kill bool) {
 	x.wires[i].w.Store(nil)

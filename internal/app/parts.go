@@ -130,7 +130,11 @@ func (p *parts) build(ctx context.Context) (closeParts func() error, err error) 
 			return fail(err)
 		}
 	}
-	p.mirror = p.newMirror()
+	if has(config.Router) || has(config.Querier) {
+		if err := p.newMirror(); err != nil {
+			return fail(err)
+		}
+	}
 	if has(config.Querier) {
 		if err := p.newQuery(&closers); err != nil {
 			return fail(err)
@@ -298,9 +302,19 @@ func (p *parts) checkBucket(ctx context.Context) error {
 	return millstream.Wrap(millstream.Unavailable, err, "the object store cannot be reached")
 }
 
-// newMirror makes what knows the unflushed rows.
-func (p *parts) newMirror() *ingest.Mirror {
-	return ingest.NewMirror(ingest.MirrorConfig{Writer: p.writer, Log: p.log, Registerer: p.registry})
+// newMirror makes what knows the unflushed rows, this node's and others'.
+func (p *parts) newMirror() (err error) {
+	c := ingest.MirrorConfig{Writer: p.writer, Log: p.log, Registerer: p.registry}
+	if p.peers != nil {
+		c.Members = p.membership
+		c.Dial = func(w store.WALState) (ingest.Holder, error) {
+			return p.peers.To(millstream.Member{ID: w.Node, Addr: w.Addr}), nil
+		}
+	}
+	if c.TempDir, err = scratch(p.cfg.Node.DataDir, "rows"); err == nil {
+		p.mirror = ingest.NewMirror(c)
+	}
+	return err
 }
 
 // live is the catalog with what the nodes have not published yet.

@@ -24,7 +24,7 @@ func (p *parts) newRPC(closers *closers) {
 		Drain: p.drainSelf, Status: p.status, Log: p.log, Registerer: p.registry,
 	}
 	if p.writer != nil { // an interface that holds a nil pointer is not nil
-		p.rpc.Intake = p.writer
+		p.rpc.Intake, p.rpc.Rows = p.writer, p.writer
 	}
 }
 
