@@ -111,6 +111,21 @@ func (d *database) beat(ctx context.Context, m millstream.Member) (b Beat, err e
 	return b, err
 }
 
+// announceTo makes announcements reach members, as a listening connection does.
+func (d *database) announceTo(peers ...*peer) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, p := range peers {
+		d.listeners = append(d.listeners, p.Membership)
+	}
+}
+
+func (d *database) readings() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.reads
+}
+
 func (d *database) set(down bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

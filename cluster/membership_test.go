@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,16 +26,16 @@ func TestViewFollowsTheTable(t *testing.T) {
 		b := d.join(t, "b")
 		time.Sleep(2 * time.Second) // nobody announces anything here
 		equal(t, "without announcements", ids(a.View().Live(Compactor)), []string{"a", "b"})
-		d.listeners = []*Membership{a.Membership, b.Membership}
+		d.announceTo(a, b)
 		c := d.join(t, "c")
 		time.Sleep(200 * time.Millisecond)
 		equal(t, "announced", ids(a.View().Live(Compactor)), []string{"a", "b", "c"})
-		before := d.reads
+		before := d.readings()
 		for range 1000 {
 			a.Changed()
 			time.Sleep(time.Millisecond)
 		}
-		if n := d.reads - before; n > 15 {
+		if n := d.readings() - before; n > 15 {
 			t.Errorf("a burst of announcements in one second made the nodes read %d times", n)
 		}
 		killAll(t, a, b, c)
@@ -109,7 +110,7 @@ func TestDrainTakesTheRowAwayForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDatabase()
 		a, b := d.join(t, "a"), d.join(t, "b")
-		d.listeners = []*Membership{a.Membership, b.Membership}
+		d.announceTo(a, b)
 		time.Sleep(20 * time.Second)
 		b.Drain()
 		b.Drain()
@@ -129,7 +130,7 @@ func TestAStopTakesTheRowAwayAtOnceAndForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDatabase()
 		a, b := d.join(t, "a"), d.join(t, "b")
-		d.listeners = []*Membership{a.Membership, b.Membership}
+		d.announceTo(a, b)
 		ctx, stop := context.WithCancel(t.Context())
 		left := make(chan error)
 		go func() { left <- b.Announce(ctx, func() {}) }()
@@ -234,12 +235,13 @@ func TestEachHeartbeatTellsTheWeight(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDatabase()
-		var weight = 2000
-		a := d.join(t, "a", func(c *Config) { c.Weight = func() int { return weight } })
+		var weight atomic.Int64
+		weight.Store(2000)
+		a := d.join(t, "a", func(c *Config) { c.Weight = func() int { return int(weight.Load()) } })
 		if m := a.view("a"); m.MilliCPU != 2000 {
 			t.Errorf("registered with %d", m.MilliCPU)
 		}
-		weight = 3500
+		weight.Store(3500)
 		time.Sleep(7 * time.Second)
 		if m := a.view("a"); m.MilliCPU != 3500 {
 			t.Errorf("after a heartbeat %d", m.MilliCPU)

@@ -142,7 +142,7 @@ func TestTakeover(t *testing.T) {
 				d := newDatabase()
 				a, b, c := d.join(t, "a"), d.join(t, "b"), d.join(t, "c")
 				if announced {
-					d.listeners = []*Membership{a.Membership, b.Membership}
+					d.announceTo(a, b)
 				}
 				time.Sleep(20*time.Second + time.Duration(phase)*437*time.Millisecond)
 				left := d.now()
@@ -217,6 +217,12 @@ func (r *ran) add(unit string) {
 	r.units[unit]++
 }
 
+func (r *ran) times(unit string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.units[unit]
+}
+
 func TestJobsRunTheOwnedUnits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -261,18 +267,20 @@ func TestJobsRunTheOwnedUnits(t *testing.T) {
 			})
 		}
 		time.Sleep(14 * time.Second)
-		if len(done.units) != 0 {
-			t.Error("work during the warm-up")
+		for _, u := range units {
+			if done.times(u) != 0 {
+				t.Error("work during the warm-up")
+			}
 		}
 		// The first round comes when the node is warm though the interval is long; the second a minute later; of the third there is no list.
 		time.Sleep(3*time.Minute + 20*time.Second)
 		for _, u := range units {
-			if done.units[u] != 3 {
-				t.Errorf("%s ran %d times in four rounds of which one had no list", u, done.units[u])
+			if n := done.times(u); n != 3 {
+				t.Errorf("%s ran %d times in four rounds of which one had no list", u, n)
 			}
 		}
-		if once.units["x"] != 4 {
-			t.Errorf("the primary's job ran %d times in four rounds", once.units["x"])
+		if n := once.times("x"); n != 4 {
+			t.Errorf("the primary's job ran %d times in four rounds", n)
 		}
 		if most.Load() > 6 || most.Load() < 4 {
 			t.Errorf("%d units at once on two nodes of three each", most.Load())
