@@ -23,6 +23,7 @@ import (
 	"github.com/millstream/millstream/ingest/decode"
 	"github.com/millstream/millstream/internal/auth"
 	"github.com/millstream/millstream/query/promql"
+	"github.com/millstream/millstream/rpc"
 )
 
 // v1 is the root of the API below the base path.
@@ -52,7 +53,8 @@ type API struct {
 	Checks    []Check // what readyz asks
 	// Drain makes this node leave the cluster, then finish its work and stop. It returns when the node has begun to; once more is no error.
 	Drain    func(ctx context.Context) error
-	Draining func() bool // the node is about to stop: readyz says so, for load balancers; nil: never
+	Status   func() rpc.Status // how this node is
+	Draining func() bool       // the node is about to stop: readyz says so, for load balancers; nil: never
 	Limits   decode.Limits
 	Session  func(http.ResponseWriter, *http.Request) (*auth.Principal, error) // of a web page's script; nil without an error: it has none
 	Pages    func(http.ResponseWriter, *http.Request) error                    // answers what no route does, such as the web pages; nil: nothing does
@@ -63,6 +65,7 @@ type API struct {
 	Now        func() time.Time
 
 	Node           string         // this node's id
+	PeerTimeout    time.Duration  // the silence after which a node gets no work; 0: 15 s
 	BasePath       string         // path prefix of everything, such as /millstream
 	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed
 	Version        string
@@ -71,6 +74,8 @@ type API struct {
 	unmatched *meters // of requests that no route matched
 	ready     *readiness
 	names     *names
+	watched   *watched
+	ending    *ending
 	passed    func(context.Context) []byte // whom a request that another node passed on is for; nil: requests come from outside
 	stall     time.Duration                // how long the other side of a connection may do nothing; 0: defaultStall
 	spec      []byte                       // the OpenAPI document
@@ -108,6 +113,7 @@ func (a *API) HealthHandler() (http.Handler, error) {
 // whom a request is for, as auth.Principal.Encode wrote it; credentials and rates were checked where the request came in. A reply that broke after it had begun
 // ends in a panic with http.ErrAbortHandler, and must be cut there.
 func (a *API) QueryHandler(principal func(context.Context) []byte) (http.Handler, error) {
+	a.shareEnding()
 	q := *a
 	q.passed, q.BasePath, q.TrustedProxies = principal, "", nil
 	q.Peers, q.Limiter, q.Session, q.Pages = nil, nil, nil, nil
@@ -116,6 +122,8 @@ func (a *API) QueryHandler(principal func(context.Context) []byte) (http.Handler
 
 func (a *API) build(routes []route) (http.Handler, error) {
 	a.metrics, a.ready = newMetrics(a.Registerer, a.passed != nil), &readiness{}
+	a.shareEnding()
+	a.watched = &watched{}
 	a.names = &names{read: a.Names, log: a.Log, now: a.Now, orgs: map[millstream.OrgID]*orgNames{}}
 	a.unmatched = a.metrics.of("unmatched", "other")
 	for i := range routes {

@@ -153,6 +153,10 @@ func (a *API) guard(rt *route) handler {
 	if timeout == 0 {
 		timeout = defaultTimeout
 	}
+	handle := rt.handle
+	if rt.endless {
+		handle = a.ending.bound(handle)
+	}
 	return func(w http.ResponseWriter, r *http.Request) error {
 		c := callOf(r)
 		c.route = rt
@@ -166,7 +170,7 @@ func (a *API) guard(rt *route) handler {
 				return err
 			}
 		}
-		err := rt.handle(w, r)
+		err := handle(w, r)
 		if rt.policy.action == "" {
 			return err
 		}

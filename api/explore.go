@@ -50,7 +50,7 @@ func (a *API) exploreRoutes() []route {
 		{method: "POST", path: v1 + "/query/fields", policy: readTelemetry(), at: onQuerier, handle: a.fields, doc: operation{summary: "Fields and their most frequent values", body: fieldsBody{}, reply: query.FieldStats{}}},
 		{method: "POST", path: v1 + "/query/patterns", policy: readTelemetry(), at: onQuerier, handle: a.patterns, doc: operation{summary: "Patterns of similar messages", body: patternsBody{}, reply: query.Patterns{}}},
 		{method: "POST", path: v1 + "/query/context", policy: readTelemetry(), at: onQuerier, handle: a.context, doc: operation{summary: "The records before and after a time", body: contextBody{}, reply: query.Context{}}},
-		{method: "GET", path: v1 + "/query/tail", policy: readTelemetry(), at: onQuerier, handle: a.tail, doc: operation{summary: "New records as server-sent events", replyType: "text/event-stream",
+		{method: "GET", path: v1 + "/query/tail", policy: readTelemetry(), at: onQuerier, endless: true, handle: a.tail, doc: operation{summary: "New records as server-sent events", replyType: "text/event-stream",
 			query: []param{{"stream", "string", "name of the stream"}, {"signal", "string", "logs or traces"}, {"filter", "string", "a SQL condition, or a search"}, {"language", "string", "of the filter: sql or search"}}}},
 	}
 }
@@ -206,6 +206,18 @@ func (s *eventStream) begin() {
 func (s *eventStream) comment(text string) error {
 	s.begin()
 	if _, err := s.w.Write([]byte(": " + text + "\n\n")); err != nil {
+		return err
+	}
+	return s.flush()
+}
+
+func (s *eventStream) event(name string, v any) error {
+	s.begin()
+	body, err := encode(v)
+	if err != nil {
+		return err
+	}
+	if _, err := s.w.Write([]byte("event: " + name + "\ndata: " + string(body) + "\n")); err != nil { // the JSON ends its line
 		return err
 	}
 	return s.flush()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/ingest/decode"
+	"github.com/millstream/millstream/rpc"
 )
 
 // Peers are the other nodes of the cluster, as this one sees them.
@@ -33,6 +34,8 @@ type Peer interface {
 	Flush(ctx context.Context) error
 	// Drain makes a node leave the cluster and stop; see API.Drain.
 	Drain(ctx context.Context) error
+	// Status is how the node is.
+	Status(ctx context.Context) (rpc.Status, error)
 }
 
 // queriers are the live ones. Each call begins with the next one, so that they are asked in turn.

@@ -18,18 +18,20 @@ import (
 	"github.com/millstream/millstream/ingest"
 	"github.com/millstream/millstream/query"
 	"github.com/millstream/millstream/query/promql"
+	"github.com/millstream/millstream/rpc"
 )
 
 // split is a cluster in one process: a router over HTTP, and queriers behind peers that a test can break.
 type split struct {
 	*world
-	token   string
-	router  *httptest.Server
-	peers   map[string]*fakePeer
-	mu      sync.Mutex
-	live    []millstream.Member
-	intakes []millstream.Member
-	routing *API
+	token    string
+	router   *httptest.Server
+	peers    map[string]*fakePeer
+	mu       sync.Mutex
+	live     []millstream.Member
+	intakes  []millstream.Member
+	routing  *API
+	queriers map[string]*API
 }
 
 func (s *split) setLive(ids ...string) {
@@ -51,6 +53,7 @@ type fakePeer struct {
 	cutAt   int   // bytes of a reply after which the connection is lost; 0: never
 	flushes int
 	drained int
+	status  rpc.Status
 }
 
 func (p *fakePeer) set(refuses error, cutAt int) {
@@ -103,6 +106,12 @@ func (p *fakePeer) Drain(context.Context) error {
 	return p.refuses
 }
 
+func (p *fakePeer) Status(context.Context) (rpc.Status, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.status, p.refuses
+}
+
 // cutWriter loses the connection after some bytes.
 type cutWriter struct {
 	http.ResponseWriter
@@ -126,11 +135,12 @@ func principalIn(ctx context.Context) []byte { p, _ := ctx.Value(principalKey{})
 // newSplit starts a router and the queriers; engine gives each of these what a standalone node has.
 func newSplit(t *testing.T, base string, engine func(a *API, id string), ids ...string) *split {
 	t.Helper()
-	s := &split{world: newWorld(t, func(a *API) { engine(a, "alone") }), peers: map[string]*fakePeer{}}
+	s := &split{world: newWorld(t, func(a *API) { engine(a, "alone") }), peers: map[string]*fakePeer{}, queriers: map[string]*API{}}
 	s.token = s.root()
 	s.setLive(ids...)
 	for _, id := range ids {
 		q := *s.api
+		q.ending = nil // each node has its own
 		q.Registerer, q.Gatherer = newRegistry()
 		q.Node, q.BasePath = id, "/elsewhere"
 		engine(&q, id)
@@ -138,9 +148,11 @@ func newSplit(t *testing.T, base string, engine func(a *API, id string), ids ...
 		if err != nil {
 			t.Fatal(err)
 		}
+		s.queriers[id] = &q
 		s.peers[id] = &fakePeer{handler: h, asked: make(chan *http.Request, 100)}
 	}
 	router := *s.api
+	router.ending = nil
 	router.Registerer, router.Gatherer = newRegistry()
 	router.Node, router.BasePath = "router-1", base
 	router.Query, router.Queries, router.Metrics, router.Metadata, router.Explore, router.Search, router.Traces, router.Names, router.PromQL, router.Flusher = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil

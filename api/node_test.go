@@ -5,8 +5,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/millstream/millstream"
 )
 
 func TestDrain(t *testing.T) {
@@ -16,12 +14,8 @@ func TestDrain(t *testing.T) {
 	s := newSplit(t, "", func(a *API, _ string) {
 		a.Drain = func(context.Context) error { drains++; draining = true; return nil }
 		a.Draining = func() bool { return draining }
+		a.Nodes = &members{node("q-1", 0, "querier"), node("router-1", 0, "router")}
 	}, "q-1", "q-2")
-	for _, id := range []millstream.NodeID{"router-1", "q-1"} {
-		if _, err := s.store.StartNode(t.Context(), millstream.Member{ID: id, Roles: []string{"querier"}}); err != nil {
-			t.Fatal(err)
-		}
-	}
 	s.want(200, "GET", "/api/v1/readyz", "", nil, nil)
 	var v drainView
 	a := s.via("POST", "/api/v1/node/drain", nil)

@@ -10,13 +10,14 @@ import (
 
 // route is one line of the API: where it is, who may call it, what runs, and how it is described.
 type route struct {
-	method string
-	path   string // below the base path
-	policy policy
-	at     place
-	handle handler
-	doc    operation
-	shape  errorShape // nil: the API's own; routes that imitate another product answer in that product's shape
+	method  string
+	path    string // below the base path
+	policy  policy
+	at      place
+	endless bool // its reply ends by nothing but the client's or the node's end
+	handle  handler
+	doc     operation
+	shape   errorShape // nil: the API's own; routes that imitate another product answer in that product's shape
 
 	meters *meters // set when the route is registered
 }

@@ -3,11 +3,11 @@ package ingest
 import "github.com/prometheus/client_golang/prometheus"
 
 type instruments struct {
-	rows, refused, overflowed, dropped, undecodable, tailMissed          prometheus.Counter
-	seals, sealFailures, flushes, flushFailures, uploads, uploadFailures prometheus.Counter
-	outcomes                                                             *prometheus.CounterVec
-	flushSeconds                                                         prometheus.Histogram
-	memory, held, ids, fenced                                            prometheus.Gauge
+	rows, refused, overflowed, dropped, undecodable, tailMissed                         prometheus.Counter
+	seals, sealFailures, flushes, flushFailures, uploads, uploadedBytes, uploadFailures prometheus.Counter
+	outcomes                                                                            *prometheus.CounterVec
+	flushSeconds                                                                        prometheus.Histogram
+	memory, held, ids, fenced                                                           prometheus.Gauge
 }
 
 // newInstruments registers the metrics; a nil registerer leaves them unregistered.
@@ -30,6 +30,7 @@ func newInstruments(r prometheus.Registerer) instruments {
 		flushes:        counter("flushes_total", "WAL ranges that were published."),
 		flushFailures:  counter("flush_failures_total", "Flushes that did not succeed and are tried again."),
 		uploads:        counter("uploads_total", "Objects that were stored."),
+		uploadedBytes:  counter("uploaded_bytes_total", "Bytes of objects that were stored."),
 		uploadFailures: counter("upload_failures_total", "Uploads that failed and got a new attempt."),
 		outcomes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "millstream_ingest_publishes_total", Help: "Publishes by outcome.",
@@ -44,7 +45,7 @@ func newInstruments(r prometheus.Registerer) instruments {
 	}
 	if r != nil {
 		r.MustRegister(m.rows, m.refused, m.overflowed, m.dropped, m.undecodable, m.tailMissed, m.seals, m.sealFailures, m.flushes, m.flushFailures,
-			m.uploads, m.uploadFailures, m.outcomes, m.flushSeconds, m.memory, m.held, m.ids, m.fenced)
+			m.uploads, m.uploadedBytes, m.uploadFailures, m.outcomes, m.flushSeconds, m.memory, m.held, m.ids, m.fenced)
 	}
 	return m
 }

@@ -55,6 +55,7 @@ func (w *Writer) put(ctx context.Context, o *object) error {
 		return err
 	}
 	w.metrics.uploads.Inc()
+	w.metrics.uploadedBytes.Add(float64(o.size))
 	o.key, o.uploaded = key, w.cfg.Now()
 	return nil
 }

@@ -21,6 +21,12 @@ type Status struct {
 	Buffered    int64   // bytes of unflushed rows
 	Queries     int     // that run now
 	Traffic     []Traffic
+
+	Fenced      bool   // another process runs under the node's id
+	MemoryTotal int64  // bytes that the node may use
+	Rows        uint64 // that its intake took since it started
+	Stored      uint64 // bytes written to the object store since then
+	Fetched     uint64 // bytes read from it
 }
 
 // nodeServer answers for the process itself.
@@ -43,6 +49,7 @@ func (n *nodeServer) Status(context.Context, *rpcpb.StatusRequest) (*rpcpb.Statu
 	out := &rpcpb.StatusReply{
 		Node: string(n.s.Node), Version: n.s.Version, Protocol: Protocol, Incarnation: st.Incarnation, Draining: st.Draining,
 		Cpu: st.CPU, MemoryBytes: uint64(max(st.Memory, 0)), BufferedBytes: uint64(max(st.Buffered, 0)), Queries: uint32(max(st.Queries, 0)),
+		Fenced: st.Fenced, MemoryTotalBytes: uint64(max(st.MemoryTotal, 0)), Rows: st.Rows, StoredBytes: st.Stored, FetchedBytes: st.Fetched,
 	}
 	if !st.Started.IsZero() {
 		out.StartedNs = st.Started.UnixNano()
@@ -73,6 +80,7 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 	st := Status{
 		Node: millstream.NodeID(r.GetNode()), Version: r.GetVersion(), Protocol: int(r.GetProtocol()), Incarnation: r.GetIncarnation(), Draining: r.GetDraining(),
 		CPU: r.GetCpu(), Memory: int64(r.GetMemoryBytes()), Buffered: int64(r.GetBufferedBytes()), Queries: int(r.GetQueries()),
+		Fenced: r.GetFenced(), MemoryTotal: int64(r.GetMemoryTotalBytes()), Rows: r.GetRows(), Stored: r.GetStoredBytes(), Fetched: r.GetFetchedBytes(),
 	}
 	if ns := r.GetStartedNs(); ns != 0 {
 		st.Started = time.Unix(0, ns)

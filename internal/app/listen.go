@@ -40,6 +40,7 @@ func (p *parts) serveHTTP(ctx context.Context, ready func()) error {
 		return err
 	case <-ctx.Done():
 	}
+	p.api.EndStreams()
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.cfg.Grace())
 	defer cancel()
 	err = srv.Shutdown(bounded)

@@ -333,7 +333,7 @@ func (p *parts) newAPI() error {
 	live := p.live()
 	p.api = &api.API{
 		Auth: p.auth, Streams: live, Nodes: p.store, Documents: p.store, Finder: p.store, Metadata: live, Node: c.Node.ID,
-		Drain: p.drainSelf, Draining: p.membership.Draining,
+		Drain: p.drainSelf, Draining: p.membership.Draining, Status: p.status, PeerTimeout: p.peerTimeout(),
 		Checks: p.readiness(),
 		Limits: decode.Limits{
 			Limits:  millstream.Limits{MaxFields: c.Intake.MaxFields, MaxRecord: int(c.Intake.MaxRecord), MaxDepth: c.Intake.MaxDepth},

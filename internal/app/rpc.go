@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/internal/config"
 	"github.com/millstream/millstream/rpc"
 )
 
@@ -44,7 +45,11 @@ func (p *parts) drainSelf(context.Context) error {
 func (p *parts) status() rpc.Status {
 	s := rpc.Status{
 		Incarnation: p.membership.Incarnation(), Started: p.began, Draining: p.membership.Draining(),
-		CPU: p.load.cpus(time.Now()), Memory: resident(), Traffic: p.peers.Traffic(),
+		Fenced: p.membership.Fenced(), CPU: p.load.cpus(time.Now()), Memory: resident(),
+	}
+	p.count(&s)
+	if p.peers != nil {
+		s.Traffic = p.peers.Traffic()
 	}
 	if p.writer != nil {
 		s.Buffered = p.writer.Buffered()
@@ -93,4 +98,22 @@ func resident() int64 {
 	}
 	pages, _ := strconv.ParseInt(string(f[1]), 10, 64)
 	return pages * int64(os.Getpagesize())
+}
+
+// count adds to a status what the node's own metrics count.
+func (p *parts) count(s *rpc.Status) {
+	families, err := p.registry.Gather()
+	if err != nil && len(families) == 0 {
+		return
+	}
+	total := map[string]uint64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			total[f.GetName()] += uint64(m.GetCounter().GetValue())
+		}
+	}
+	s.Rows = total["millstream_ingest_rows_total"]
+	s.Stored = total["millstream_ingest_uploaded_bytes_total"] + total["compactor_output_bytes_total"]
+	s.Fetched = total["millstream_cache_fetched_bytes_total"] + total["compactor_input_bytes_total"]
+	s.MemoryTotal = int64(config.Memory())
 }

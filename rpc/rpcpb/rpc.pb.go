@@ -1494,20 +1494,25 @@ func (*StatusRequest) Descriptor() ([]byte, []int) {
 }
 
 type StatusReply struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`    // of the release
-	Protocol      uint32                 `protobuf:"varint,3,opt,name=protocol,proto3" json:"protocol,omitempty"` // the newest that the node speaks
-	Incarnation   int64                  `protobuf:"varint,4,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
-	StartedNs     int64                  `protobuf:"varint,5,opt,name=started_ns,json=startedNs,proto3" json:"started_ns,omitempty"`
-	Draining      bool                   `protobuf:"varint,6,opt,name=draining,proto3" json:"draining,omitempty"`
-	Cpu           float64                `protobuf:"fixed64,7,opt,name=cpu,proto3" json:"cpu,omitempty"` // CPUs in use, a recent mean
-	MemoryBytes   uint64                 `protobuf:"varint,8,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
-	BufferedBytes uint64                 `protobuf:"varint,9,opt,name=buffered_bytes,json=bufferedBytes,proto3" json:"buffered_bytes,omitempty"` // of unflushed rows
-	Queries       uint32                 `protobuf:"varint,10,opt,name=queries,proto3" json:"queries,omitempty"`                                 // that run now
-	Traffic       []*Traffic             `protobuf:"bytes,11,rep,name=traffic,proto3" json:"traffic,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	Node             string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Version          string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`    // of the release
+	Protocol         uint32                 `protobuf:"varint,3,opt,name=protocol,proto3" json:"protocol,omitempty"` // the newest that the node speaks
+	Incarnation      int64                  `protobuf:"varint,4,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	StartedNs        int64                  `protobuf:"varint,5,opt,name=started_ns,json=startedNs,proto3" json:"started_ns,omitempty"`
+	Draining         bool                   `protobuf:"varint,6,opt,name=draining,proto3" json:"draining,omitempty"`
+	Cpu              float64                `protobuf:"fixed64,7,opt,name=cpu,proto3" json:"cpu,omitempty"` // CPUs in use, a recent mean
+	MemoryBytes      uint64                 `protobuf:"varint,8,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
+	BufferedBytes    uint64                 `protobuf:"varint,9,opt,name=buffered_bytes,json=bufferedBytes,proto3" json:"buffered_bytes,omitempty"` // of unflushed rows
+	Queries          uint32                 `protobuf:"varint,10,opt,name=queries,proto3" json:"queries,omitempty"`                                 // that run now
+	Traffic          []*Traffic             `protobuf:"bytes,11,rep,name=traffic,proto3" json:"traffic,omitempty"`
+	Rows             uint64                 `protobuf:"varint,12,opt,name=rows,proto3" json:"rows,omitempty"`                                                   // that its intake took since it started
+	StoredBytes      uint64                 `protobuf:"varint,13,opt,name=stored_bytes,json=storedBytes,proto3" json:"stored_bytes,omitempty"`                  // written to the object store since then
+	FetchedBytes     uint64                 `protobuf:"varint,14,opt,name=fetched_bytes,json=fetchedBytes,proto3" json:"fetched_bytes,omitempty"`               // read from it
+	MemoryTotalBytes uint64                 `protobuf:"varint,15,opt,name=memory_total_bytes,json=memoryTotalBytes,proto3" json:"memory_total_bytes,omitempty"` // that the node may use
+	Fenced           bool                   `protobuf:"varint,16,opt,name=fenced,proto3" json:"fenced,omitempty"`                                               // another process runs under the node's id
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *StatusReply) Reset() {
@@ -1615,6 +1620,41 @@ func (x *StatusReply) GetTraffic() []*Traffic {
 		return x.Traffic
 	}
 	return nil
+}
+
+func (x *StatusReply) GetRows() uint64 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *StatusReply) GetStoredBytes() uint64 {
+	if x != nil {
+		return x.StoredBytes
+	}
+	return 0
+}
+
+func (x *StatusReply) GetFetchedBytes() uint64 {
+	if x != nil {
+		return x.FetchedBytes
+	}
+	return 0
+}
+
+func (x *StatusReply) GetMemoryTotalBytes() uint64 {
+	if x != nil {
+		return x.MemoryTotalBytes
+	}
+	return 0
+}
+
+func (x *StatusReply) GetFenced() bool {
+	if x != nil {
+		return x.Fenced
+	}
+	return false
 }
 
 // Traffic is what a node has sent to and got from one peer since it started.
@@ -1991,7 +2031,7 @@ const file_rpc_proto_rawDesc = "" +
 	"\x06values\x18\x02 \x03(\fR\x06values\"\r\n" +
 	"\vPingRequest\"\v\n" +
 	"\tPingReply\"\x0f\n" +
-	"\rStatusRequest\"\xe0\x02\n" +
+	"\rStatusRequest\"\x82\x04\n" +
 	"\vStatusReply\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x1a\n" +
@@ -2005,7 +2045,12 @@ const file_rpc_proto_rawDesc = "" +
 	"\x0ebuffered_bytes\x18\t \x01(\x04R\rbufferedBytes\x12\x18\n" +
 	"\aqueries\x18\n" +
 	" \x01(\rR\aqueries\x124\n" +
-	"\atraffic\x18\v \x03(\v2\x1a.millstream.rpc.v1.TrafficR\atraffic\"\xa9\x01\n" +
+	"\atraffic\x18\v \x03(\v2\x1a.millstream.rpc.v1.TrafficR\atraffic\x12\x12\n" +
+	"\x04rows\x18\f \x01(\x04R\x04rows\x12!\n" +
+	"\fstored_bytes\x18\r \x01(\x04R\vstoredBytes\x12#\n" +
+	"\rfetched_bytes\x18\x0e \x01(\x04R\ffetchedBytes\x12,\n" +
+	"\x12memory_total_bytes\x18\x0f \x01(\x04R\x10memoryTotalBytes\x12\x16\n" +
+	"\x06fenced\x18\x10 \x01(\bR\x06fenced\"\xa9\x01\n" +
 	"\aTraffic\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
 	"\x04addr\x18\x02 \x01(\tR\x04addr\x12\x16\n" +
