@@ -125,8 +125,12 @@ type decoder struct {
 	bad bool
 }
 
+// minColumn is the least that a column of one row takes: name, type, types seen, validity and values, the lengths of the last three one byte each.
+const minColumn = 1 + 1 + 1 + 1 + 1 + 8
+
 func (d *decoder) columns(rows int) []Column {
-	n := d.count(4)
+	n := d.count(minColumn)
+	d.bad = d.bad || n > 0 && rows == 0 // nothing writes such
 	cols := make([]Column, 0, n)
 	for range n {
 		c := Column{Name: d.string(), Type: Type(d.byte())}
@@ -178,7 +182,7 @@ func offsetsFit(off []uint32, rows, size int) bool {
 
 func (d *decoder) samples() *Samples {
 	s := &Samples{}
-	for range d.count(1) {
+	for n := d.count(1); n > 0 && !d.bad; n-- {
 		s.Series = append(s.Series, d.string())
 	}
 	s.Ref, s.Time, s.Value, s.Start = fixed[uint32](d), fixed[int64](d), fixed[float64](d), fixed[int64](d)
@@ -190,10 +194,10 @@ func (d *decoder) samples() *Samples {
 			}
 		}
 	}
-	for range d.count(11) {
+	for n := d.count(11); n > 0 && !d.bad; n-- {
 		s.Exemplars = append(s.Exemplars, Exemplar{Ref: uint32(d.uvarint()), Time: d.varint(), Value: math.Float64frombits(d.uint64()), Labels: d.string()})
 	}
-	for range d.count(4) {
+	for n := d.count(4); n > 0 && !d.bad; n-- {
 		s.Metadata = append(s.Metadata, Metadata{d.string(), d.string(), d.string(), d.string()})
 	}
 	n := len(s.Ref)

@@ -111,7 +111,8 @@ func (r *rowsServer) Subscribe(req *rpcpb.SubscribeRequest, stream grpc.ServerSt
 	}
 	buf := buffers{}.Get(0)
 	defer func() { buffers{}.Put(buf) }()
-	ctx := stream.Context()
+	ctx, cancel := r.s.untilLeave(stream.Context())
+	defer cancel()
 	err := r.s.Rows.Subscribe(ctx, millstream.StreamID(req.GetStream()), func(t ingest.Tailed) error {
 		reply := &rpcpb.SubscribeReply{Incarnation: t.Incarnation, Told: t.Told}
 		if t.Batch != nil {
@@ -120,8 +121,8 @@ func (r *rowsServer) Subscribe(req *rpcpb.SubscribeRequest, stream grpc.ServerSt
 		}
 		return stream.Send(reply)
 	})
-	if ctx.Err() != nil {
-		return ctx.Err()
+	if gone := stream.Context().Err(); gone != nil {
+		return gone
 	}
 	return err
 }

@@ -38,11 +38,17 @@ func (q *queryServer) Do(req *rpcpb.HTTPRequest, stream grpc.ServerStreamingServ
 	if q.s.Query == nil {
 		return q.s.lacks("querier")
 	}
-	r, err := request(stream.Context(), req)
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	r, err := request(ctx, req)
 	if err != nil {
 		return err
 	}
 	w := &replyWriter{ctx: stream.Context(), stream: stream, header: http.Header{}, next: &rpcpb.HTTPReply{}}
+	w.endless = func() {
+		stop := context.AfterFunc(q.s.leaving, cancel)
+		context.AfterFunc(ctx, func() { stop() })
+	}
 	if err := serve(q.s.Query, w, r); err != nil {
 		return err
 	}
@@ -116,13 +122,14 @@ const maxPiece = 64 << 10
 
 // replyWriter sends what a handler writes. It is for one goroutine at a time, as every http.ResponseWriter.
 type replyWriter struct {
-	ctx    context.Context
-	stream grpc.ServerStreamingServer[rpcpb.HTTPReply]
-	header http.Header
-	status int
-	next   *rpcpb.HTTPReply // the piece that is sent next, without its body
-	body   []byte           // which is collected here
-	err    error            // of the first send that failed
+	ctx     context.Context
+	stream  grpc.ServerStreamingServer[rpcpb.HTTPReply]
+	header  http.Header
+	endless func() // called if the reply is an event stream
+	status  int
+	next    *rpcpb.HTTPReply // the piece that is sent next, without its body
+	body    []byte           // which is collected here
+	err     error            // of the first send that failed
 }
 
 // Header implements http.ResponseWriter.
@@ -133,7 +140,9 @@ func (w *replyWriter) WriteHeader(code int) {
 	if w.status != 0 || code < 200 { // of the informational ones a router's client has none
 		return
 	}
-	w.status = code
+	if w.status = code; strings.HasPrefix(w.header.Get("Content-Type"), "text/event-stream") {
+		w.endless()
+	}
 	w.next.Status = uint32(code)
 	w.next.Headers = packed(w.header, func(name string) bool { return strings.HasPrefix(name, http.TrailerPrefix) || hop[name] })
 }

@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -291,5 +294,54 @@ func TestSubscribe(t *testing.T) {
 	eventually(t, "the peer answers", func() bool { _, err := c.Status(t.Context()); return err == nil })
 	if err := c.Subscribe(t.Context(), "s1", nil); err != nil {
 		t.Errorf("the end of the writer's life: %v", err)
+	}
+}
+
+// TestALeavingNodeEndsWhatWouldNeverEnd and lets the rest go on.
+func TestALeavingNodeEndsWhatWouldNeverEnd(t *testing.T) {
+	f := &fakeRows{tail: func(ctx context.Context, emit func(ingest.Tailed) error) error {
+		err := emit(ingest.Tailed{})
+		<-ctx.Done()
+		return err
+	}}
+	slow := make(chan struct{})
+	s := &Server{Rows: f, Query: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/tail" {
+			w.Header().Set("Content-Type", "text/event-stream")
+		}
+		_, _ = io.WriteString(w, "begun")
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-r.Context().Done():
+		case <-slow:
+			_, _ = io.WriteString(w, ", done")
+		}
+	})}
+	c := connect(t, s)
+	begun, ended := make(chan struct{}, 3), make(chan string, 3)
+	go func() {
+		err := c.Subscribe(t.Context(), "s1", func(ingest.Tailed) error { begun <- struct{}{}; return nil })
+		ended <- fmt.Sprint("subscription ", err)
+	}()
+	for _, path := range []string{"/tail", "/query"} {
+		go func() {
+			w := httptest.NewRecorder()
+			err := c.Forward(&onWrite{w, func() { begun <- struct{}{} }}, get(path), nil)
+			ended <- fmt.Sprint(path, " ", w.Body, " ", err)
+		}()
+	}
+	for range 3 {
+		<-begun
+	}
+	s.Leave()
+	first := []string{<-ended, <-ended}
+	slices.Sort(first)
+	if want := []string{"/tail begun <nil>", "subscription <nil>"}; !slices.Equal(first, want) {
+		t.Errorf("%q, want %q", first, want)
+	}
+	close(slow)
+	<-begun // its second write
+	if got := <-ended; got != "/query begun, done <nil>" {
+		t.Errorf("%q", got)
 	}
 }

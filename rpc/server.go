@@ -59,6 +59,8 @@ type Server struct {
 	metrics *instruments
 	digest  [sha256.Size]byte // of Token
 	warned  atomic.Int64      // when a refused call was last logged, ns
+	leaving context.Context   // ends with Leave
+	leave   context.CancelFunc
 }
 
 // GRPC is the server with its services. Call it once, when the fields are set.
@@ -69,6 +71,7 @@ func (s *Server) GRPC() *grpc.Server {
 	s.Log = s.Log.With("component", "rpc")
 	s.metrics = newInstruments(s.Registerer, "server")
 	s.digest = sha256.Sum256([]byte(s.Token))
+	s.leaving, s.leave = context.WithCancel(context.Background())
 	g := grpc.NewServer(
 		grpc.InTapHandle(s.admit), // before the body is read: strangers cost no memory
 		grpc.UnaryInterceptor(s.unary),
@@ -91,6 +94,17 @@ func (s *Server) GRPC() *grpc.Server {
 	rpcpb.RegisterQueryServer(g, &queryServer{s: s})
 	rpcpb.RegisterNodeServer(g, &nodeServer{s: s})
 	return g
+}
+
+// Leave ends the calls that would never end, as a node that stops must not wait for them: subscriptions, and replies that are event streams, whose readers come
+// again and find another node. Other calls go on.
+func (s *Server) Leave() { s.leave() }
+
+// untilLeave ends a context when the node leaves.
+func (s *Server) untilLeave(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(s.leaving, cancel)
+	return ctx, func() { stop(); cancel() }
 }
 
 const (

@@ -31,7 +31,9 @@ func (p *parts) newRPC(closers *closers) {
 
 // serveRPC answers other nodes until ctx ends, then finishes the calls it has.
 func (p *parts) serveRPC(ctx context.Context, ready func()) error {
-	return p.serveCalls(ctx, ready, "[rpc].listen", p.cfg.RPC.Listen, p.rpc.GRPC())
+	srv := p.rpc.GRPC()
+	defer context.AfterFunc(ctx, p.rpc.Leave)()
+	return p.serveCalls(ctx, ready, "[rpc].listen", p.cfg.RPC.Listen, srv)
 }
 
 // drainSelf begins the node's end, as a signal would; it returns at once.
