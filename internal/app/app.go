@@ -63,6 +63,7 @@ type parts struct {
 	mirror     *ingest.Mirror       // unflushed rows: the writer's, and other nodes'
 	router     *ingest.Router       // nil without router and intake
 	streams    *ingest.Streams      // of a router without intake; else nil
+	limiter    *api.RateLimiter     // of a router in a cluster; else nil
 	pool       *engine.Pool         // nil without the role querier
 	engine     *query.Engine        // likewise
 	segments   *cache.Cache         // nil without the roles querier and compactor
@@ -120,7 +121,8 @@ func (p *parts) services(db *database) []node.Service {
 	add(has(config.Compactor), "upkeep", p.upkeep)
 	add(has(config.Compactor), "collector", p.collect)
 	add(true, "jobs", p.jobs.Run)
-	add(p.writer != nil, "telemetry", p.selfCollect)
+	add(p.limiter != nil, "rates", p.limiter.Run)
+	add(true, "telemetry", p.selfCollect)
 	add(p.router != nil, "otlp", p.serveOTLP)
 	add(true, "http", p.serveHTTP)
 	add(true, "announce", p.announce)
@@ -216,23 +218,4 @@ func (p *parts) listen(ctx context.Context, ready func()) error {
 		return nil
 	}
 	return fmt.Errorf("listen for announcements: %w", err)
-}
-
-// selfCollect writes the node's own telemetry, if that is on.
-func (p *parts) selfCollect(ctx context.Context, ready func()) error {
-	if !p.cfg.Telemetry.SelfCollect {
-		ready()
-		<-ctx.Done()
-		return nil
-	}
-	return p.collector.Run(ctx, telemetry.Config{Node: millstream.NodeID(p.cfg.Node.ID), To: p.writer, Gatherer: p.registry, Org: p.firstOrganization, Log: p.log, Interval: telemetry.Interval}, ready)
-}
-
-// firstOrganization owns the node's own telemetry.
-func (p *parts) firstOrganization(ctx context.Context) (millstream.OrgID, bool) {
-	orgs, err := p.store.Organizations(ctx, "")
-	if err != nil || len(orgs) == 0 {
-		return "", false
-	}
-	return orgs[0].ID, true
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/api"
 	"github.com/millstream/millstream/blob"
+	"github.com/millstream/millstream/cluster"
 	"github.com/millstream/millstream/ingest"
 	"github.com/millstream/millstream/ingest/decode"
 	"github.com/millstream/millstream/ingest/wal"
@@ -111,7 +112,7 @@ func (p *parts) build(ctx context.Context) (closeParts func() error, err error) 
 			return fail(err)
 		}
 	}
-	if has(config.Router) || has(config.Intake) {
+	if has(config.Router) || has(config.Intake) || p.cfg.Telemetry.SelfCollect {
 		if p.auth, err = p.newAuth(); err != nil {
 			return fail(err)
 		}
@@ -124,6 +125,9 @@ func (p *parts) build(ctx context.Context) (closeParts func() error, err error) 
 	}
 	if has(config.Router) || has(config.Intake) {
 		p.newRouter()
+	}
+	if has(config.Router) && !p.cfg.Node.Alone() {
+		p.newLimiter()
 	}
 	if has(config.Querier) || has(config.Compactor) {
 		if err := p.openCache(&closers); err != nil {
@@ -207,13 +211,25 @@ func (p *parts) newRouter() {
 	c := ingest.RouterConfig{Self: millstream.NodeID(p.cfg.Node.ID), Local: p.writer, Pins: p.store, Registerer: p.registry}
 	if p.cfg.Node.Has(config.Router) && !p.cfg.Node.Alone() {
 		c.View, c.Settle = p.membership.View, p.peerTimeout()
-		c.Dial = func(m millstream.Member) ingest.Target { return p.peers.To(m) }
+		c.Dial = p.dialIntake
 		if p.writer == nil {
 			p.streams = ingest.NewStreams(p.store, time.Now)
 			c.Streams = p.streams
 		}
 	}
 	p.router = ingest.NewRouter(c)
+}
+
+func (p *parts) dialIntake(m millstream.Member) ingest.Target { return p.peers.To(m) }
+
+// newLimiter makes the limits of a router, which all routers keep together.
+func (p *parts) newLimiter() {
+	c := p.cfg.Router.RateLimit
+	p.limiter = api.NewRateLimiter(api.RateLimits{
+		Organizations: p.store, Defaults: api.Rates{IntakeQPS: c.IntakeQPS, QueryQPS: c.QueryQPS, Burst: c.BurstMultiplier},
+		Leases: p.store, Node: millstream.NodeID(p.cfg.Node.ID), Incarnation: p.membership.Incarnation,
+		Routers: func() int { return p.membership.View().Count(cluster.Router) }, Log: p.log, Now: time.Now,
+	})
 }
 
 func walOptions(c *config.WAL) wal.Options {
@@ -352,6 +368,9 @@ func (p *parts) newAPI() error {
 	}
 	if p.router != nil {
 		p.api.Intake = p.router
+	}
+	if p.limiter != nil {
+		p.api.Limiter = p.limiter
 	}
 	if e := p.engine; e != nil {
 		p.api.Query, p.api.Queries, p.api.Metrics, p.api.Explore, p.api.Search, p.api.Traces, p.api.Names = e, e, e, e, e, e, e
