@@ -30,11 +30,13 @@ type target struct {
 	client *http.Client
 }
 
-// One node takes all of it, one thing after the other, so that what one attack leaves behind is there for the next.
-func TestAttack(t *testing.T) {
-	a := &target{Node: mstest.Start(t), client: &http.Client{Timeout: 60 * time.Second}}
+// One node, or one cluster, takes all of it, one thing after the other, so that what one attack leaves behind is there for the next.
+func TestAttack(t *testing.T) { mstest.EachShape(t, attack) }
+
+func attack(t *testing.T, start mstest.Starter) {
+	a := &target{Node: start(t), client: &http.Client{Timeout: 60 * time.Second}}
 	before := a.metric(t, "go_goroutines")
-	for _, attack := range []struct {
+	for _, c := range []struct {
 		name string
 		f    func(*testing.T, *target)
 	}{
@@ -45,15 +47,15 @@ func TestAttack(t *testing.T) {
 		{"types", attackTypes}, {"field names", attackFieldNames}, {"overflow", attackOverflow}, {"deleted streams", attackDeleted}, {"search", attackSearch},
 		{"PromQL", attackPromQL}, {"explorer", attackExplorer}, {"cancellation", attackCancel},
 	} {
-		t.Run(attack.name, func(t *testing.T) { attack.f(t, a) })
+		t.Run(c.name, func(t *testing.T) { c.f(t, a) })
 	}
 	if n := a.metric(t, "millstream_api_panics_total"); n != 0 {
 		t.Errorf("%v panics:\n%s", n, a.Log())
 	}
 	a.client.CloseIdleConnections()
-	mstest.WaitFor(t, 30*time.Second, "goroutines of requests that ended are gone", func() bool { return a.metric(t, "go_goroutines") < before+40 })
+	mstest.WaitFor(t, 30*time.Second, "goroutines of requests that ended are gone", func() bool { return a.metric(t, "go_goroutines") < before+40*float64(len(a.All())) })
 	if rss := a.memory(t); rss > 1<<30 {
-		t.Errorf("the node has %d MiB resident", rss>>20)
+		t.Errorf("a node has %d MiB resident", rss>>20)
 	}
 }
 
@@ -177,32 +179,40 @@ func (a *target) stages(t *testing.T, check func(t *testing.T)) {
 	t.Run("flushed", check)
 }
 
-// metric is the sum of a metric's samples.
+// metric is the sum of a metric's samples on all nodes.
 func (a *target) metric(t *testing.T, name string) (sum float64) {
 	t.Helper()
-	r := a.call(t, "GET", "/metrics", "", nil)
-	for _, m := range regexp.MustCompile(`(?m)^`+name+`(?:\{.*\})? (\S+)$`).FindAllStringSubmatch(r.body, -1) {
-		v, err := strconv.ParseFloat(m[1], 64)
-		if err != nil {
-			t.Fatal(err)
+	for _, n := range a.All() {
+		code, body := n.Do("GET", "/metrics", "", "", nil)
+		if code != http.StatusOK {
+			t.Fatalf("metrics of %s: %d", n.ID, code)
 		}
-		sum += v
+		for _, m := range regexp.MustCompile(`(?m)^`+name+`(?:\{.*\})? (\S+)$`).FindAllStringSubmatch(string(body), -1) {
+			v, err := strconv.ParseFloat(m[1], 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum += v
+		}
 	}
 	return sum
 }
 
-// memory is what the node's process has resident.
-func (a *target) memory(t *testing.T) int64 {
+// memory is what a node's process has resident; of a cluster, that of the node with the most.
+func (a *target) memory(t *testing.T) (most int64) {
 	t.Helper()
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", a.PID()))
-	if err != nil {
-		t.Fatal(err)
+	for _, n := range a.All() {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", n.PID()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages, err := strconv.ParseInt(strings.Fields(string(b))[1], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		most = max(most, pages*int64(os.Getpagesize()))
 	}
-	pages, err := strconv.ParseInt(strings.Fields(string(b))[1], 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pages * int64(os.Getpagesize())
+	return most
 }
 
 // quote writes a JSON string.

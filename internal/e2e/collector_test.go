@@ -28,10 +28,12 @@ import (
 // once. The requests of a real Collector are replayed; with MS_E2E=full a real Collector sends, also while the node is down.
 func TestCollector(t *testing.T) {
 	t.Run("recorded", func(t *testing.T) {
-		n := mstest.Start(t)
-		r := load(t, "collector")
-		r.replay(t, n)
-		stages(t, n, func(stage string) { collected(t, n, stage) })
+		mstest.EachShape(t, func(t *testing.T, start mstest.Starter) {
+			n := start(t)
+			r := load(t, "collector")
+			r.replay(t, n)
+			stages(t, n, func(stage string) { collected(t, n, stage) })
+		})
 	})
 	if mstest.Full() {
 		t.Run("real", realCollector)

@@ -1,4 +1,5 @@
-// Package e2e sends telemetry with real senders to a real node, and reads it back: before a flush, after it, and after kill -9 and a restart.
+// Package e2e sends telemetry with real senders to real nodes, one alone and a cluster of split roles, and reads it back: before a flush, after it, and after kill -9
+// and a restart.
 package e2e
 
 import (
@@ -50,8 +51,10 @@ func stages(t *testing.T, n *mstest.Node, check func(stage string)) {
 	check("after a flush and kill -9")
 }
 
-func TestOpenTelemetrySDK(t *testing.T) {
-	n := mstest.Start(t)
+func TestOpenTelemetrySDK(t *testing.T) { mstest.EachShape(t, testOpenTelemetrySDK) }
+
+func testOpenTelemetrySDK(t *testing.T, start mstest.Starter) {
+	n := start(t)
 	ctx := context.Background()
 	u, err := url.Parse(n.URL)
 	must(t, err)
@@ -119,8 +122,10 @@ func TestOpenTelemetrySDK(t *testing.T) {
 	})
 }
 
-func TestOtherSenders(t *testing.T) {
-	n := mstest.Start(t)
+func TestOtherSenders(t *testing.T) { mstest.EachShape(t, testOtherSenders) }
+
+func testOtherSenders(t *testing.T, start mstest.Starter) {
+	n := start(t)
 	const rows = 400
 	now := time.Now()
 	var nd, bulk bytes.Buffer
@@ -163,8 +168,10 @@ func TestOtherSenders(t *testing.T) {
 	})
 }
 
-func TestIdempotencyKey(t *testing.T) {
-	n := mstest.Start(t)
+func TestIdempotencyKey(t *testing.T) { mstest.EachShape(t, testIdempotencyKey) }
+
+func testIdempotencyKey(t *testing.T, start mstest.Starter) {
+	n := start(t)
 	send := func(body string) (int, string) {
 		req, err := http.NewRequest(http.MethodPost, n.URL+"/api/v1/intake/json/once", strings.NewReader(body))
 		must(t, err)

@@ -26,27 +26,31 @@ import (
 func TestPrometheus(t *testing.T) {
 	for version, message := range map[string]string{"1.0": "prometheus.WriteRequest", "2.0": "io.prometheus.write.v2.Request"} {
 		t.Run("recorded "+version, func(t *testing.T) {
-			n := mstest.Start(t)
-			r := load(t, "prometheus-"+version)
-			r.replay(t, n)
-			stages(t, n, func(stage string) {
-				for _, e := range r.Answers {
-					if strings.HasPrefix(e.Call, descriptions) && !strings.HasPrefix(stage, "after a flush") {
-						continue
-					}
-					var answer any
-					must(t, json.Unmarshal(e.Answer, &answer))
-					same(t, stage, e.Call, ask(t, n.URL+promAPI, n.Token, e.Call), answer)
-				}
-				var all any
-				must(t, json.Unmarshal(r.Answers[0].Answer, &all))
-				tables(t, n, stage, r.Answers[0].Call, all)
-			})
+			mstest.EachShape(t, func(t *testing.T, start mstest.Starter) { replayed(t, start(t), load(t, "prometheus-"+version)) })
 		})
 		if mstest.Full() {
 			t.Run("real "+version, func(t *testing.T) { realPrometheus(t, version, message) })
 		}
 	}
+}
+
+// replayed sends what was recorded and compares every answer with the recorded one.
+func replayed(t *testing.T, n *mstest.Node, r recording) {
+	t.Helper()
+	r.replay(t, n)
+	stages(t, n, func(stage string) {
+		for _, e := range r.Answers {
+			if strings.HasPrefix(e.Call, descriptions) && !strings.HasPrefix(stage, "after a flush") {
+				continue
+			}
+			var answer any
+			must(t, json.Unmarshal(e.Answer, &answer))
+			same(t, stage, e.Call, ask(t, n.URL+promAPI, n.Token, e.Call), answer)
+		}
+		var all any
+		must(t, json.Unmarshal(r.Answers[0].Answer, &all))
+		tables(t, n, stage, r.Answers[0].Call, all)
+	})
 }
 
 const promAPI = "/api/v1/query/prometheus"

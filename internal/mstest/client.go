@@ -125,3 +125,10 @@ func (n *Node) Flush() {
 	n.t.Helper()
 	n.JSON("POST", "/api/v1/node/flush", n.Token, struct{}{}, nil)
 }
+
+// Number is a value of an answer as a whole number; 0 if it is none.
+func Number(v any) int64 {
+	n, _ := v.(json.Number)
+	i, _ := n.Int64()
+	return i
+}

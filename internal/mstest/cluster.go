@@ -222,7 +222,7 @@ func through(t testing.TB, database string, l *Link) string {
 // cluster's.
 var shapes = []struct {
 	name  string
-	start func(t testing.TB, env ...string) *Node
+	start Starter
 }{
 	{"standalone", Start},
 	{"split", func(t testing.TB, env ...string) *Node {
@@ -233,8 +233,12 @@ var shapes = []struct {
 	}},
 }
 
-// EachShape runs a test against a standalone node and against a cluster of split roles.
-func EachShape(t *testing.T, f func(t *testing.T, start func(t testing.TB, env ...string) *Node)) {
+// Starter starts the product in one of its shapes.
+type Starter func(t testing.TB, env ...string) *Node
+
+// EachShape runs a test against a standalone node and against a cluster of split roles: a client must not find a difference.
+func EachShape(t *testing.T, f func(t *testing.T, start Starter)) {
+	t.Helper()
 	for _, s := range shapes {
 		t.Run(s.name, func(t *testing.T) { f(t, s.start) })
 	}

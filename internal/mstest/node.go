@@ -83,8 +83,11 @@ func newNode(t testing.TB, id, dir string, env []string) *Node {
 	return n
 }
 
-// all are the node and those that live with it, which come first: they are what it needs.
-func (n *Node) all() []*Node { return append(slices.Clone(n.others), n) }
+// All are the node and those that live with it, which come first: they are what it needs.
+func (n *Node) All() []*Node { return append(slices.Clone(n.others), n) }
+
+// SetEnv changes variables for the node's next start.
+func (n *Node) SetEnv(env ...string) { n.env = append(n.env, env...) }
 
 // Launch starts the node and does not wait.
 func (n *Node) Launch() {
@@ -158,7 +161,7 @@ func (n *Node) Log() string {
 
 // Kill ends the node as kill -9 does; a standalone node's database server dies with it.
 func (n *Node) Kill() {
-	for _, x := range n.all() {
+	for _, x := range n.All() {
 		for _, l := range []*Link{x.Database, x.Internal} {
 			if l != nil {
 				l.Set(Cut)
@@ -180,7 +183,7 @@ func (n *Node) End() { n.life.end() }
 // Stop ends the node in order and waits; it says whether it ended without an error.
 func (n *Node) Stop() bool {
 	ok := true
-	all := n.all()
+	all := n.All()
 	for i := len(all) - 1; i >= 0; i-- {
 		ok = all[i].stop() && ok
 	}
