@@ -3,7 +3,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -76,9 +75,6 @@ type parts struct {
 
 // Run runs a node until ctx ends or it is drained: the parts of its roles start in order, each after the previous is ready, and stop one at a time in reverse.
 func Run(ctx context.Context, cfg *config.Config, o Options) (err error) {
-	if !cfg.Node.Alone() {
-		return errors.New("[node].roles: this release runs standalone only")
-	}
 	p := newParts(cfg, o)
 	ctx, p.drain = context.WithCancel(ctx)
 	defer p.drain()
@@ -211,7 +207,9 @@ func (p *parts) listen(ctx context.Context, ready func()) error {
 		case store.ChannelNodes:
 			p.membership.Changed()
 		case store.ChannelAuth:
-			p.auth.Changed()
+			if p.auth != nil {
+				p.auth.Changed()
+			}
 		}
 	})
 	if ctx.Err() != nil {
