@@ -10,11 +10,15 @@ import (
 )
 
 // ledgers write through every router, with and without idempotency keys.
-func ledgers(routers ...*mstest.Node) []*mstest.Ledger {
-	return []*mstest.Ledger{
+func ledgers(t *testing.T, routers ...*mstest.Node) []*mstest.Ledger {
+	ls := []*mstest.Ledger{
 		mstest.NewLedger("plain", mstest.LedgerOptions{Writers: 2, Pause: 5 * time.Millisecond}, routers...),
 		mstest.NewLedger("keyed", mstest.LedgerOptions{Writers: 2, Pause: 5 * time.Millisecond, Keyed: true}, routers...),
 	}
+	for _, l := range ls {
+		t.Cleanup(l.End)
+	}
+	return ls
 }
 
 // settled waits until writes of all ledgers are acknowledged again.
@@ -52,13 +56,13 @@ func noFailures(t *testing.T, since time.Time, what string, ls ...*mstest.Ledger
 // A node that is stopped in order, or drained by the API, costs no request: others notice before it refuses anything.
 func TestDrainRefusesNothing(t *testing.T) {
 	c := small(t, mstest.ClusterOptions{}, "router*2", "intake*2", "querier*2", "compactor", "alert")
-	ls, reads := ledgers(c.Of("router")...), startReader(c.Of("router")[0], "plain")
+	ls, reads := ledgers(t, c.Of("router")...), startReader(t, c.Of("router")[0], "plain")
 	settled(t, 20*time.Second, ls...)
 	begin := time.Now()
 	for _, role := range []string{"intake", "querier", "compactor", "alert"} {
 		n := c.Of(role)[0]
 		if role == "intake" || role == "compactor" {
-			n.JSON("POST", "/api/v1/cluster/nodes/"+n.ID+"/drain", n.Token, nil, nil)
+			c.Router().JSON("POST", "/api/v1/cluster/nodes/"+n.ID+"/drain", n.Token, nil, nil)
 		} else {
 			n.End()
 		}
@@ -74,20 +78,20 @@ func TestDrainRefusesNothing(t *testing.T) {
 	finish(t, c.Router(), "after drains", ls...)
 }
 
+// unflushed is a pace at which rows stay where they were written until somebody asks for a flush.
+var unflushed = app.Pace{Heartbeat: mstest.Quick.Heartbeat, PeerTimeout: mstest.Quick.PeerTimeout, View: mstest.Quick.View, Flush: time.Hour}
+
 // A crash loses nothing that was acknowledged; what only the dead node has is missing from answers that say so, until it is back.
 func TestCrashOfAnIntake(t *testing.T) {
-	c := small(t, mstest.ClusterOptions{Pace: app.Pace{Heartbeat: 200 * time.Millisecond, PeerTimeout: 2 * time.Second, View: 200 * time.Millisecond, Flush: time.Hour}}, "router", "intake*2", "querier")
+	c := small(t, mstest.ClusterOptions{Pace: unflushed}, "router", "intake*2", "querier")
 	r := c.Router()
-	ls := ledgers(r)
+	ls := ledgers(t, r)
 	settled(t, 20*time.Second, ls...)
 	for _, n := range c.Of("intake") {
 		n.Kill()
 		time.Sleep(100 * time.Millisecond)
 		a, err := r.TrySQL("SELECT count(*) FROM plain")
 		if err == nil && !a.Partial {
-			for _, l := range ls {
-				l.End()
-			}
 			t.Fatalf("an answer without the rows of %s says that it is complete: %v", n.ID, a.Rows)
 		}
 		settled(t, 20*time.Second, ls[0])
@@ -100,7 +104,7 @@ func TestCrashOfAnIntake(t *testing.T) {
 // Two processes with one id: the older one is fenced. It stays up and says so, refuses writes and keeps its log, which its next start under an id of its own
 // publishes.
 func TestTwoProcessesWithOneID(t *testing.T) {
-	c := small(t, mstest.ClusterOptions{Pace: app.Pace{Heartbeat: 200 * time.Millisecond, PeerTimeout: 3 * time.Second, View: 200 * time.Millisecond, Flush: time.Hour}}, "router", "intake", "querier")
+	c := small(t, mstest.ClusterOptions{Pace: unflushed}, "router", "intake", "querier")
 	r, older := c.Router(), c.Of("intake")[0]
 	send(t, r, "app", 0, 50)
 	complete(t, r, "app", 50)

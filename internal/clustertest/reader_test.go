@@ -12,6 +12,7 @@ import (
 // reader asks again and again how many records there are. That number never falls, unless the answer says that it is partial.
 type reader struct {
 	stop     chan struct{}
+	once     sync.Once
 	wg       sync.WaitGroup
 	mu       sync.Mutex
 	failed   []string
@@ -23,8 +24,9 @@ type reader struct {
 	lastSeen int64
 }
 
-func startReader(n *mstest.Node, stream string) *reader {
+func startReader(t *testing.T, n *mstest.Node, stream string) *reader {
 	r := &reader{stop: make(chan struct{})}
+	t.Cleanup(r.halt)
 	r.wg.Go(func() {
 		for {
 			select {
@@ -62,11 +64,15 @@ func (r *reader) read(n *mstest.Node, stream string) {
 	}
 }
 
+func (r *reader) halt() {
+	r.once.Do(func() { close(r.stop) })
+	r.wg.Wait()
+}
+
 // check stops the reader and reports wrong answers.
 func (r *reader) check(t *testing.T) {
 	t.Helper()
-	close(r.stop)
-	r.wg.Wait()
+	r.halt()
 	t.Logf("%d answers, %d partial, %d failed; slowest %s", r.answers, r.partial, len(r.failed), r.slowest.Round(time.Millisecond))
 	if r.answers == 0 {
 		t.Errorf("no answer at all; %v", r.failed)

@@ -21,6 +21,7 @@ type Ledger struct {
 	turn   atomic.Int64
 	pause  time.Duration
 	stop   chan struct{}
+	once   sync.Once // of stop
 	wg     sync.WaitGroup
 
 	mu      sync.Mutex
@@ -119,7 +120,10 @@ func (l *Ledger) send(from int64, n int, body string) (known bool) {
 }
 
 // End stops the writers.
-func (l *Ledger) End() { close(l.stop); l.wg.Wait() }
+func (l *Ledger) End() {
+	l.once.Do(func() { close(l.stop) })
+	l.wg.Wait()
+}
 
 // Acked is how many records are acknowledged so far.
 func (l *Ledger) Acked() int64 {
