@@ -120,10 +120,16 @@ func (n *Node) Count(statement string) int64 {
 	return v
 }
 
-// Flush publishes everything acknowledged so far.
+// Flush publishes everything acknowledged so far, on every node. One that has just come back may not be reached at once.
 func (n *Node) Flush() {
 	n.t.Helper()
-	n.JSON("POST", "/api/v1/node/flush", n.Token, struct{}{}, nil)
+	WaitFor(n.t, 20*time.Second, "a flush", func() bool {
+		code, reply := n.Do("POST", "/api/v1/node/flush", n.Token, "application/json", []byte("{}"))
+		if code/100 != 2 && code != http.StatusServiceUnavailable {
+			n.t.Fatalf("flush: %d %s", code, reply)
+		}
+		return code/100 == 2
+	})
 }
 
 // Number is a value of an answer as a whole number; 0 if it is none.
