@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -100,20 +101,25 @@ func (x *export) table(ctx context.Context, v *sql.BoundTable, t *table) (engine
 	if x.direct {
 		out.Range = &x.q.Range
 	}
-	defer x.e.prefetch(ctx, x.q, t.segments)()
-	files := make([]string, len(t.segments)+len(t.sources))
+	own, others := x.e.divide(t.segments, nil)
+	defer x.e.prefetch(ctx, x.q, own)()
+	sources := slices.Clone(t.sources)
+	for _, sh := range others {
+		sources = append(sources, &ownedElsewhere{e: x.e, q: x.q, schema: t.schema, owned: sh})
+	}
+	files := make([]string, len(own)+len(sources))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(x.e.cfg.Workers)
-	for i, s := range t.sources {
+	for i, s := range sources {
 		g.Go(func() (err error) {
 			files[i], _, err = x.write(gctx, v, scan.Widened(s, t.schema), false)
 			x.q.progress.Sources.Add(1)
 			return err
 		})
 	}
-	for i, s := range t.segments {
+	for i, s := range own {
 		g.Go(func() (err error) {
-			files[len(t.sources)+i], err = x.segment(gctx, v, t, s)
+			files[len(sources)+i], err = x.segment(gctx, v, t, s)
 			x.q.progress.Sources.Add(1)
 			return err
 		})

@@ -70,6 +70,8 @@ type Config struct {
 	SQL       sqlEngine
 	TempDir   string // private to this process; emptied at start
 
+	Owners *Owners // of segments in a cluster; nil: this node reads all
+
 	Limits     Limits
 	Workers    int // sources that one query scans at a time; 0: one per CPU
 	Log        *slog.Logger
@@ -140,6 +142,11 @@ func (e *Engine) do(ctx context.Context, req Request, f func(ctx context.Context
 		return nil, err
 	}
 	q.finish(took)
+	if e.cfg.Owners != nil {
+		if parts := q.counts.parts(e.cfg.Owners.Self); len(parts) > 1 {
+			q.answer.Stats.Parts, q.answer.Stats.Nodes = parts, len(parts)
+		}
+	}
 	return &q.answer, nil
 }
 

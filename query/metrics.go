@@ -16,6 +16,8 @@ type engineMetrics struct {
 	partial  prometheus.Counter
 	fallback prometheus.Counter
 	dropped  prometheus.Counter
+	standby  prometheus.Counter
+	hedged   prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer) *engineMetrics {
@@ -32,9 +34,11 @@ func newMetrics(r prometheus.Registerer) *engineMetrics {
 		partial:  counter("partial", "Answers that were not complete."),
 		fallback: counter("sql_engine", "Statements that needed the SQL engine."),
 		dropped:  counter("tail_dropped_rows", "Rows that a live tail left out because its reader was slow."),
+		standby:  counter("standby_reads", "Times that segments were read by others because their owner could not be reached or failed."),
+		hedged:   counter("hedged_reads", "Times that an owner of segments was silent for so long that others were asked as well."),
 	}
 	if r != nil {
-		r.MustRegister(m.duration, m.failed, m.rows, m.bytes, m.partial, m.fallback, m.dropped)
+		r.MustRegister(m.duration, m.failed, m.rows, m.bytes, m.partial, m.fallback, m.dropped, m.standby, m.hedged)
 	}
 	return m
 }

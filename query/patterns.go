@@ -359,7 +359,7 @@ func (p *patternPlan) count(ctx context.Context, q *task) (n int64, err error) {
 
 func (p *patternPlan) rows(ctx context.Context, q *task, emit func(*Rows) error) error {
 	if p.plan != nil {
-		defer p.e.prefetch(ctx, q, p.table.segments)()
+		defer p.e.prefetch(ctx, q, p.e.own(p.table.segments))()
 		return p.e.kernel(ctx, q, p.table, p.plan, emit)
 	}
 	sink := rowSink(func(r *Rows) error {

@@ -23,6 +23,8 @@ type task struct {
 	progress scan.Progress
 	sources  atomic.Int64
 
+	pruned atomic.Int64 // segments that other nodes opened in vain
+
 	answer  Answer
 	emitted bool // the sink has seen columns, so the query cannot begin anew
 	counts  segmentCounts
@@ -33,6 +35,8 @@ type segmentCounts struct {
 	mu     sync.Mutex
 	opened map[millstream.SegmentID]bool // whether it was on the local disk before the query
 	missed map[millstream.SegmentID]bool // those that the query itself fetches ahead
+	size   map[millstream.SegmentID]int64
+	nodes  map[millstream.NodeID]*NodePart // other nodes that took part
 }
 
 // miss notes that a segment is not on the local disk and is being fetched for this query, whoever opens it first.
@@ -44,29 +48,69 @@ func (c *segmentCounts) miss(segments []millstream.Segment) {
 	}
 }
 
-func (c *segmentCounts) add(id millstream.SegmentID, cached bool) {
+func (c *segmentCounts) add(s millstream.Segment, cached bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, ok := c.opened[id]; !ok {
-		c.opened[id] = cached && !c.missed[id]
+	if _, ok := c.opened[s.ID]; !ok {
+		c.opened[s.ID] = cached && !c.missed[s.ID]
+		c.size[s.ID] = s.Data.Length + s.Index.Length
 	}
+}
+
+// addTo adds what a node opened itself to what it tells.
+func (c *segmentCounts) addTo(p *NodePart) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, cached := range c.opened {
+		p.Segments++
+		if cached {
+			p.Cached++
+		} else {
+			p.FetchedBytes += c.size[id]
+		}
+	}
+}
+
+// took adds what another node did.
+func (c *segmentCounts) took(p NodePart) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := c.nodes[p.Node]
+	if all == nil {
+		all = &NodePart{Node: p.Node}
+		c.nodes[p.Node] = all
+	}
+	all.Segments += p.Segments
+	all.Cached += p.Cached
+	all.FetchedBytes += p.FetchedBytes
+}
+
+// parts are what each node did, this one first.
+func (c *segmentCounts) parts(self millstream.NodeID) []NodePart {
+	own := NodePart{Node: self}
+	c.addTo(&own)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := []NodePart{own}
+	for _, p := range c.nodes {
+		out = append(out, *p)
+	}
+	slices.SortFunc(out[1:], func(a, b NodePart) int { return cmp.Compare(a.Node, b.Node) })
+	return out
 }
 
 func (c *segmentCounts) reset() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.opened, c.missed = map[millstream.SegmentID]bool{}, map[millstream.SegmentID]bool{}
+	c.size, c.nodes = map[millstream.SegmentID]int64{}, map[millstream.NodeID]*NodePart{}
 }
 
 func (c *segmentCounts) count() (opened, cached int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, was := range c.opened {
-		if was {
-			cached++
-		}
+	for _, p := range c.parts("") {
+		opened, cached = opened+p.Segments, cached+p.Cached
 	}
-	return len(c.opened), cached
+	return opened, cached
 }
 
 // reset forgets an attempt.
@@ -79,6 +123,7 @@ func (t *task) reset() {
 	t.progress.Rows.Store(0)
 	t.progress.Bytes.Store(0)
 	t.sources.Store(0)
+	t.pruned.Store(0)
 }
 
 // finish completes the answer.
@@ -86,6 +131,7 @@ func (t *task) finish(took time.Duration) {
 	s := &t.answer.Stats
 	s.TookMS = took.Milliseconds()
 	opened, cached := t.counts.count()
+	s.Segments.Pruned += int(t.pruned.Load())
 	s.Segments.Scanned = max(0, opened-s.Segments.Pruned)
 	s.Segments.Pruned = max(0, s.Segments.Total-s.Segments.Scanned)
 	s.Segments.Cached = min(cached, s.Segments.Scanned)

@@ -136,13 +136,11 @@ func (e *Engine) runPlan(ctx context.Context, q *task, plan *sql.Plan, t *table,
 		p.Limit = most
 		plan = &p
 	}
+	req := e.request(q, t, plan)
 	if plan.Aggregate || plan.Filter != nil {
-		defer e.prefetch(ctx, q, t.segments)()
+		defer e.prefetch(ctx, q, e.own(t.segments))()
 	}
-	stats, err := scan.Run(ctx, scan.Request{
-		Plan: plan, Range: q.Range, Schema: t.schema, Inputs: t.inputs(), Workers: e.cfg.Workers, Memory: e.cfg.Limits.Memory,
-		MaxBytes: maxAnswerBytes, Progress: &q.progress,
-	}, func(r *Rows) error {
+	stats, err := scan.Run(ctx, req, func(r *Rows) error {
 		if err := out.Columns(planColumns(plan, t.schema)); err != nil {
 			return err
 		}

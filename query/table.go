@@ -15,12 +15,13 @@ import (
 type table struct {
 	key      millstream.StreamKey // as the statement names it
 	schema   millstream.Schema
-	segments []millstream.Segment // published rows; none for a metric, whose rows are all in sources
-	sources  []segment.Source     // rows at hand
-	open     func(*table) []scan.Input
+	segments []millstream.Segment                                       // published rows; none for a metric, whose rows are all in sources
+	sources  []segment.Source                                           // rows at hand
+	open     func(t *table, segments []millstream.Segment) []scan.Input // of some of its segments, and of what is at hand
 }
 
-func (t *table) inputs() []scan.Input { return t.open(t) }
+// inputs are all rows of the table, read on this node.
+func (t *table) inputs() []scan.Input { return t.open(t, t.segments) }
 
 // tables are what the references of a statement resolved to, in their order.
 type tables struct{ refs []*table }
@@ -76,7 +77,17 @@ func (e *Engine) table(ctx context.Context, q *task, v *view, key millstream.Str
 }
 
 func (e *Engine) streamTable(q *task, st *stream) *table {
-	return &table{key: st.Key, schema: st.schema, segments: st.segments, sources: st.tails, open: func(*table) []scan.Input { return e.inputs(q, st) }}
+	return &table{key: st.Key, schema: st.schema, segments: st.segments, sources: st.tails, open: func(_ *table, segments []millstream.Segment) []scan.Input {
+		return append(e.localInputs(q, segments), openedAll(st.tails)...)
+	}}
+}
+
+func openedAll(sources []segment.Source) []scan.Input {
+	ins := make([]scan.Input, len(sources))
+	for i, s := range sources {
+		ins[i] = scan.Opened(s)
+	}
+	return ins
 }
 
 // metricTable reads the samples of one metric into memory.
@@ -90,13 +101,7 @@ func (e *Engine) metricTable(ctx context.Context, q *task, v *view, key millstre
 		return nil, err
 	}
 	defer release()
-	t := &table{key: key, open: func(t *table) []scan.Input {
-		ins := make([]scan.Input, len(t.sources))
-		for i, s := range t.sources {
-			ins[i] = scan.Opened(s)
-		}
-		return ins
-	}}
+	t := &table{key: key, open: func(t *table, _ []millstream.Segment) []scan.Input { return openedAll(t.sources) }}
 	size := int64(0)
 	memory := e.cfg.Limits.Memory
 	if memory <= 0 {

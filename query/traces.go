@@ -144,10 +144,7 @@ func (e *Engine) eachTraceStream(ctx context.Context, q *task, stream string, f 
 
 // kernel runs a plan over a table.
 func (e *Engine) kernel(ctx context.Context, q *task, t *table, p *sql.Plan, emit func(*Rows) error) error {
-	stats, err := scan.Run(ctx, scan.Request{
-		Plan: p, Range: q.Range, Schema: t.schema, Inputs: t.inputs(), Workers: e.cfg.Workers, Memory: e.cfg.Limits.Memory,
-		MaxBytes: maxAnswerBytes, Progress: &q.progress,
-	}, emit)
+	stats, err := scan.Run(ctx, e.request(q, t, p), emit)
 	q.scanned(stats)
 	if stats.Cut {
 		q.warn(fmt.Sprintf("spans beyond %d MiB were left out: narrow the time range", maxAnswerBytes>>20))

@@ -69,6 +69,15 @@ type Stats struct {
 	Segments      SegmentStats `json:"segments"`
 	UnflushedRows int64        `json:"unflushed_rows"`
 	Nodes         int          `json:"nodes"`
+	Parts         []NodePart   `json:"parts,omitempty"` // where segments were read, if not on one node alone; the first is the node that coordinated
+}
+
+// NodePart is what one node read of a query's segments.
+type NodePart struct {
+	Node         millstream.NodeID `json:"node"`
+	Segments     int               `json:"segments"`
+	Cached       int               `json:"cached"`        // of them, those that were on its disk
+	FetchedBytes int64             `json:"fetched_bytes"` // of the others
 }
 
 // Answer is what is known once all rows are out. Partial says that rows may be missing, and Reasons why.

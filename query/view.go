@@ -195,14 +195,14 @@ func (e *Engine) fetch(ctx context.Context, q *task, s millstream.Segment) (*cac
 		}
 		return nil, err
 	}
-	q.counts.add(s.ID, h.Cached)
+	q.counts.add(s, h.Cached)
 	return h, nil
 }
 
-// inputs are the sources of a log or trace stream, for kernels.
-func (e *Engine) inputs(q *task, st *stream) []scan.Input {
-	ins := make([]scan.Input, 0, len(st.segments)+len(st.tails))
-	for _, s := range st.segments {
+// localInputs are segments of logs or traces that are read on this node, for kernels.
+func (e *Engine) localInputs(q *task, segments []millstream.Segment) []scan.Input {
+	ins := make([]scan.Input, 0, len(segments))
+	for _, s := range segments {
 		ins = append(ins, scan.Input{
 			Rows: int(s.Rows), First: s.MinTime, Last: s.MaxTime, Segment: s.ID,
 			Open: func(ctx context.Context) (segment.Source, func(), error) {
@@ -218,9 +218,6 @@ func (e *Engine) inputs(q *task, st *stream) []scan.Input {
 				return src, h.Release, nil
 			},
 		})
-	}
-	for _, t := range st.tails {
-		ins = append(ins, scan.Opened(t))
 	}
 	return ins
 }

@@ -1,0 +1,188 @@
+package query
+
+import (
+	"bytes"
+	"context"
+	"encoding/gob"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/query/scan"
+	"github.com/millstream/millstream/query/sql"
+	"github.com/millstream/millstream/segment"
+)
+
+// A leaf is the part of a query that runs on the node that owns some of its segments, for the node that coordinates the query. What is asked and what is answered
+// travel as frames of bytes, which package rpc carries without looking at them; both ends are of releases whose rpc.Protocol is the same.
+
+// leafAsk is what a leaf does: group the rows of segments by a plan, or scan them. It names the segments with all that is needed to read them, so that a leaf takes
+// no snapshot of its own.
+type leafAsk struct {
+	Segments []millstream.Segment
+	Schema   millstream.Schema
+	Range    millstream.TimeRange
+	Plan     *sql.Plan     // to group
+	Scan     *segment.Scan // else to scan
+}
+
+// Kinds of frames, their first byte.
+const (
+	frameBatch    = 'b' // a millstream.Batch
+	frameState    = 's' // of groups, see scan.Groups
+	frameProgress = 'p' // a leafDone of what was done so far: the leaf is alive
+	frameDone     = 'd' // a leafDone; the last
+)
+
+// leafDone is what a leaf cost.
+type leafDone struct {
+	Stats   scan.Stats
+	Part    NodePart // of segments; the node is known to who asks
+	Sources int64    // finished
+}
+
+// leafPace is how often a leaf that has nothing to send says that it is alive.
+const leafPace = 500 * time.Millisecond
+
+// Leaf does what another node's query asks of the segments that are this node's. emit is called by one goroutine at a time; a frame is valid during the call only.
+// A segment that is gone is NotFound: the asking query needs a new snapshot.
+func (e *Engine) Leaf(ctx context.Context, ask []byte, emit func(frame []byte) error) error {
+	var a leafAsk
+	if err := gob.NewDecoder(bytes.NewReader(ask)).Decode(&a); err != nil {
+		return millstream.Wrap(millstream.Invalid, err, "a leaf's request cannot be read: are all nodes of one release?")
+	}
+	if (a.Plan == nil) == (a.Scan == nil) {
+		return millstream.Errorf(millstream.Invalid, "a leaf's request has neither a plan nor a scan, or both")
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, e.cfg.Limits.Timeout, errTimeout)
+	defer cancel()
+	l := &leaf{e: e, q: &task{}, emit: emit}
+	l.q.reset()
+	stop := l.keepTelling(ctx)
+	stats, err := l.run(ctx, &a)
+	stop()
+	if err != nil {
+		return e.explain(ctx, err)
+	}
+	return l.tell(frameDone, l.done(stats))
+}
+
+// leaf is one request under way.
+type leaf struct {
+	e *Engine
+	q *task
+
+	mu   sync.Mutex
+	emit func([]byte) error
+	buf  []byte
+}
+
+func (l *leaf) run(ctx context.Context, a *leafAsk) (scan.Stats, error) {
+	req := scan.Request{Plan: a.Plan, Range: a.Range, Schema: a.Schema, Inputs: l.e.localInputs(l.q, a.Segments), Workers: l.e.cfg.Workers, Memory: l.e.cfg.Limits.Memory, Progress: &l.q.progress}
+	if a.Plan == nil || a.Plan.Aggregate || a.Plan.Filter != nil {
+		defer l.e.prefetch(ctx, l.q, a.Segments)()
+	}
+	if a.Plan != nil {
+		state, stats, err := scan.Groups(ctx, req)
+		if err != nil {
+			return stats, err
+		}
+		return stats, l.send(frameState, func(b []byte) []byte { return append(b, state...) })
+	}
+	return scan.Batches(ctx, req, *a.Scan, func(b *millstream.Batch) error {
+		return l.send(frameBatch, b.AppendTo)
+	})
+}
+
+// send sends one frame.
+func (l *leaf) send(kind byte, body func([]byte) []byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.buf = body(append(l.buf[:0], kind))
+	return l.emit(l.buf)
+}
+
+func (l *leaf) tell(kind byte, d leafDone) error {
+	var b bytes.Buffer
+	if err := gob.NewEncoder(&b).Encode(d); err != nil {
+		return err
+	}
+	return l.send(kind, func(dst []byte) []byte { return append(dst, b.Bytes()...) })
+}
+
+func (l *leaf) done(stats scan.Stats) leafDone {
+	d := leafDone{Stats: stats, Sources: l.q.progress.Sources.Load()}
+	l.q.counts.addTo(&d.Part)
+	return d
+}
+
+// keepTelling sends progress until the returned function is called, which waits for the last one.
+func (l *leaf) keepTelling(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(leafPace)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				p := &l.q.progress
+				d := leafDone{Sources: p.Sources.Load(), Stats: scan.Stats{ScannedRows: p.Rows.Load(), ScannedBytes: p.Bytes.Load()}}
+				if l.tell(frameProgress, d) != nil {
+					return
+				}
+			}
+		}
+	}()
+	return func() { cancel(); <-done }
+}
+
+// heard is what came of a leaf.
+type heard struct {
+	batches []*millstream.Batch
+	state   []byte
+	done    leafDone
+}
+
+// hear reads the frames of a leaf. Without onBatch batches are kept; frames are passed to alive as they come.
+func hear(ctx context.Context, n LeafNode, ask []byte, alive func(), onBatch func(*millstream.Batch) error) (*heard, error) {
+	h, ended := &heard{}, false
+	err := n.Leaf(ctx, ask, func(frame []byte) error {
+		alive()
+		if len(frame) == 0 {
+			return errFrame
+		}
+		switch kind, body := frame[0], frame[1:]; kind {
+		case frameBatch:
+			b, err := millstream.DecodeBatch(bytes.Clone(body))
+			switch {
+			case err != nil:
+				return fmt.Errorf("%w: %w", errFrame, err)
+			case onBatch != nil:
+				return onBatch(b)
+			}
+			h.batches = append(h.batches, b)
+		case frameState:
+			h.state = bytes.Clone(body)
+		case frameProgress:
+		case frameDone:
+			ended = true
+			if err := gob.NewDecoder(bytes.NewReader(body)).Decode(&h.done); err != nil {
+				return fmt.Errorf("%w: %w", errFrame, err)
+			}
+		default:
+			return errFrame
+		}
+		return nil
+	})
+	if err == nil && !ended { // never take a part for the whole
+		err = millstream.Errorf(millstream.Unavailable, "a node ended its part of a query without saying that it is complete")
+	}
+	return h, err
+}
+
+var errFrame = millstream.Errorf(millstream.Internal, "another node's part of a query cannot be read: are all nodes of one release?")

@@ -1,0 +1,273 @@
+package query_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/query"
+	"github.com/millstream/millstream/query/cache"
+)
+
+// fleet is a coordinating node and others that own segments, over one catalog and one object store.
+type fleet struct {
+	*node
+	others map[millstream.NodeID]*node
+	caches map[millstream.NodeID]*cache.Cache
+	// ruin, if set, stands between the coordinator and a node.
+	ruin  func(ctx context.Context, to millstream.NodeID, emit func([]byte) error, ask func(emit func([]byte) error) error) error
+	asked atomic.Int64
+}
+
+// line is the way to one of the others.
+type line struct {
+	f  *fleet
+	to millstream.NodeID
+}
+
+func (l line) Leaf(ctx context.Context, ask []byte, emit func([]byte) error) error {
+	l.f.asked.Add(1)
+	do := func(emit func([]byte) error) error { return l.f.others[l.to].Leaf(ctx, ask, emit) }
+	if l.f.ruin != nil {
+		return l.f.ruin(ctx, l.to, emit, do)
+	}
+	return do(emit)
+}
+
+var fleetIDs = []millstream.NodeID{"a", "b", "c"} // a coordinates
+
+// owners are the nodes in the order of a segment's name, which is as good as any.
+func owners(id millstream.SegmentID) (out []millstream.Member) {
+	n := 0
+	for _, c := range id {
+		n += int(c)
+	}
+	for i := range fleetIDs {
+		out = append(out, millstream.Member{ID: fleetIDs[(n+i)%len(fleetIDs)]})
+	}
+	return out
+}
+
+func newFleet(t testing.TB) *fleet {
+	t.Helper()
+	f := &fleet{others: map[millstream.NodeID]*node{}, caches: map[millstream.NodeID]*cache.Cache{}}
+	f.node = newNode(t, func(c *query.Config) {
+		c.Owners = &query.Owners{Self: "a", Rank: owners, Silence: 150 * time.Millisecond, Dial: func(m millstream.Member) query.LeafNode { return line{f, m.ID} }}
+		f.caches["a"] = c.Cache
+	})
+	for _, id := range fleetIDs[1:] {
+		f.others[id] = newNode(t, func(c *query.Config) {
+			own, err := cache.Open(cache.Config{Bucket: f.bucket, Dir: filepath.Join(t.TempDir(), "cache"), Open: query.SegmentOpener()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = own.Close() })
+			c.Cache, f.caches[id] = own, own
+		})
+	}
+	return f
+}
+
+// spread makes requests' records many segments, so that every node owns some of each stream.
+func (f *fleet) spread() {
+	requests(f.node, false)
+	all := slices.Clone(f.buffers)
+	f.buffers, f.end = nil, 0
+	for _, b := range all {
+		for i := range b.batch.Times {
+			f.append(millstream.Logs, f.nameOf(b.stream), row(b.batch, i))
+			f.flush()
+		}
+	}
+}
+
+func (f *fleet) nameOf(id millstream.StreamID) string {
+	for _, st := range f.streams {
+		if st.ID == id {
+			return st.Key.Name
+		}
+	}
+	return ""
+}
+
+// row is one record of a batch as a batch, with the types that its own values have.
+func row(b *millstream.Batch, i int) *millstream.Batch {
+	var pairs []string
+	for k := range b.Columns {
+		if c := &b.Columns[k]; c.IsValid(i) {
+			pairs = append(pairs, c.Name+"="+strings.ReplaceAll(c.Text(i), " ", "_"))
+		}
+	}
+	return lines(b.Times[i], strings.Join(pairs, " "))
+}
+
+func (f *fleet) askAll(t *testing.T, what string) {
+	t.Helper()
+	for _, s := range statements {
+		got, answer := f.ask(t, s.sql)
+		if answer.Partial || len(answer.Warnings) > 0 {
+			t.Errorf("%s: %s: warnings %q, partial %q", what, s.sql, answer.Warnings, answer.Reasons)
+		}
+		if !s.ordered || !strings.Contains(s.sql, "ORDER BY") {
+			slices.Sort(got[1:])
+		}
+		expect(t, what+": "+s.sql, got, s.want...)
+	}
+}
+
+func TestOwnersReadTheirSegments(t *testing.T) {
+	f := newFleet(t)
+	f.spread()
+	f.askAll(t, "three nodes")
+	for _, s := range f.segments {
+		for id, c := range f.caches {
+			if own := owners(s.ID)[0].ID == id; c.Has(s) != own {
+				t.Errorf("segment %s on node %s: cached %v, owned %v", s.ID, id, c.Has(s), own)
+			}
+		}
+	}
+	_, answer := f.ask(t, "SELECT service, count(*) FROM app GROUP BY service")
+	s := answer.Stats
+	if s.Segments != (query.SegmentStats{Total: 7, Scanned: 7, Cached: 7}) || s.Nodes != 3 || len(s.Parts) != 3 || s.Parts[0].Node != "a" {
+		t.Errorf("statistics %+v", s)
+	}
+	segments := 0
+	for _, p := range s.Parts {
+		segments += p.Segments
+	}
+	if segments != 7 {
+		t.Errorf("the nodes read %d segments, want 7: %+v", segments, s.Parts)
+	}
+}
+
+var errLine = millstream.Errorf(millstream.Unavailable, "the line is cut")
+
+func TestOwnersThatFail(t *testing.T) {
+	for name, ruin := range map[string]func(ctx context.Context, emit func([]byte) error, ask func(emit func([]byte) error) error) error{
+		"cannot be reached": func(context.Context, func([]byte) error, func(func([]byte) error) error) error { return errLine },
+		"die on the way": func(_ context.Context, emit func([]byte) error, ask func(func([]byte) error) error) error {
+			n := 0
+			return ask(func(frame []byte) error {
+				if n++; n > 1 {
+					return errLine
+				}
+				return emit(frame)
+			})
+		},
+		"end too early": func(_ context.Context, emit func([]byte) error, ask func(func([]byte) error) error) error {
+			return ask(func(frame []byte) error {
+				if frame[0] == 'd' {
+					return nil
+				}
+				return emit(frame)
+			})
+		},
+		"say what nobody understands": func(_ context.Context, emit func([]byte) error, ask func(func([]byte) error) error) error {
+			return ask(func(frame []byte) error { return emit(append([]byte{frame[0]}, 0xff, 0xff, 0xff)) })
+		},
+		"fall silent": func(ctx context.Context, _ func([]byte) error, _ func(func([]byte) error) error) error {
+			<-ctx.Done()
+			return ctx.Err()
+		},
+		"are late": func(_ context.Context, emit func([]byte) error, ask func(func([]byte) error) error) error {
+			time.Sleep(300 * time.Millisecond)
+			return ask(emit)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t)
+			f.spread()
+			f.ruin = func(ctx context.Context, to millstream.NodeID, emit func([]byte) error, ask func(func([]byte) error) error) error {
+				if to == "b" {
+					return ruin(ctx, emit, ask)
+				}
+				return ask(emit)
+			}
+			f.askAll(t, "b fails")
+			f.ruin = func(ctx context.Context, _ millstream.NodeID, emit func([]byte) error, ask func(func([]byte) error) error) error {
+				return ruin(ctx, emit, ask)
+			}
+			f.askAll(t, "b and c fail")
+		})
+	}
+}
+
+// What is wrong with the question is told once; nobody else is asked.
+func TestOwnersErrorsThatAreTheQuestions(t *testing.T) {
+	f := newFleet(t)
+	f.spread()
+	refused := millstream.Errorf(millstream.Unprocessable, "too many groups")
+	f.ruin = func(context.Context, millstream.NodeID, func([]byte) error, func(func([]byte) error) error) error {
+		return refused
+	}
+	before := f.asked.Load()
+	_, _, err := f.try(t, query.Request{Org: org, Statement: "SELECT service, count(*) FROM app GROUP BY service", Range: day})
+	if !errors.Is(err, refused) || f.asked.Load()-before > 2 {
+		t.Fatalf("error %v after %d questions, want the refusal after 2 at most", err, f.asked.Load()-before)
+	}
+}
+
+// A segment that is gone on its owner means that the snapshot is old.
+func TestOwnerLacksASegment(t *testing.T) {
+	f := newFleet(t)
+	f.spread()
+	lost := 0
+	var mu sync.Mutex
+	f.ruin = func(_ context.Context, _ millstream.NodeID, emit func([]byte) error, ask func(func([]byte) error) error) error {
+		mu.Lock()
+		lost++
+		first := lost <= 2
+		mu.Unlock()
+		if first {
+			return millstream.Errorf(millstream.NotFound, "there is no object")
+		}
+		return ask(emit)
+	}
+	got, _ := f.ask(t, "SELECT count(*) AS n FROM app WHERE level <> 'none'")
+	expect(t, "after a new snapshot", got, "n", "7")
+}
+
+func TestCancelReachesTheOwners(t *testing.T) {
+	f := newFleet(t)
+	f.spread()
+	reached, ended := make(chan struct{}, 9), make(chan struct{}, 9)
+	f.ruin = func(ctx context.Context, _ millstream.NodeID, emit func([]byte) error, _ func(func([]byte) error) error) error {
+		reached <- struct{}{}
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				ended <- struct{}{}
+				return ctx.Err()
+			case <-tick.C:
+				if err := emit([]byte{'p'}); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := f.Run(ctx, query.Request{Org: org, Statement: "SELECT service, count(*) FROM app GROUP BY service", Range: day}, query.NewEncoder(query.CSV, io.Discard))
+		done <- err
+	}()
+	<-reached
+	<-reached
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Fatalf("error %v", err)
+	}
+	if len(ended) != 2 {
+		t.Fatalf("%d of 2 owners were told to stop", len(ended))
+	}
+}
