@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -272,11 +273,32 @@ func (p *parts) newQuery(closers *closers) error {
 		return err
 	}
 	p.engine, err = query.New(query.Config{
-		Catalog: p.store, Unflushed: p.mirror, Cache: p.segments, Gate: gate, SQL: pool, TempDir: temp, Workers: c.Threads, Log: p.log, Registerer: p.registry,
+		Catalog: p.store, Unflushed: p.mirror, Cache: p.segments, Owners: p.owners(), Gate: gate, SQL: pool, TempDir: temp, Workers: c.Threads, Log: p.log, Registerer: p.registry,
 		Limits: query.Limits{Timeout: secs(c.TimeoutSecs), MaxScanRows: int64(c.MaxScanRows), MaxResultRows: c.MaxResultRows, AsyncRows: int64(c.AutoAsyncThresholdRows)},
 	})
+	if p.rpc != nil {
+		p.rpc.Leaves = p.engine
+	}
 	return err
 }
+
+// owners says which queriers read which segments; nil on a node that is alone.
+func (p *parts) owners() *query.Owners {
+	if p.peers == nil {
+		return nil
+	}
+	return &query.Owners{
+		Self: millstream.NodeID(p.cfg.Node.ID),
+		Rank: func(id millstream.SegmentID) []millstream.Member {
+			v := p.membership.View()
+			return slices.DeleteFunc(v.Owners(cluster.SegmentKey(id), standbys), func(m millstream.Member) bool { return v.State(m) != cluster.Up })
+		},
+		Dial: func(m millstream.Member) query.LeafNode { return p.peers.To(m) },
+	}
+}
+
+// standbys is how many nodes a segment is read on before the coordinating node does it itself.
+const standbys = 3
 
 // scratch makes a private directory for temporary files below the data directory.
 func scratch(dataDir, name string) (string, error) {

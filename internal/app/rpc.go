@@ -115,7 +115,7 @@ func (p *parts) count(s *rpc.Status) {
 		}
 	}
 	s.Rows = total["millstream_ingest_rows_total"]
-	s.Stored = total["millstream_ingest_uploaded_bytes_total"] + total["compactor_output_bytes_total"]
-	s.Fetched = total["millstream_cache_fetched_bytes_total"] + total["compactor_input_bytes_total"]
+	s.Stored = total["millstream_ingest_uploaded_bytes_total"] + total["millstream_compactor_output_bytes_total"]
+	s.Fetched = total["millstream_cache_fetched_bytes_total"] + total["millstream_compactor_input_bytes_total"]
 	s.MemoryTotal = int64(config.Memory())
 }

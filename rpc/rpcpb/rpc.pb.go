@@ -1931,6 +1931,94 @@ func (x *Fault) GetPlain() bool {
 	return false
 }
 
+type LeafRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ask           []byte                 `protobuf:"bytes,1,opt,name=ask,proto3" json:"ask,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeafRequest) Reset() {
+	*x = LeafRequest{}
+	mi := &file_rpc_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeafRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeafRequest) ProtoMessage() {}
+
+func (x *LeafRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_rpc_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeafRequest.ProtoReflect.Descriptor instead.
+func (*LeafRequest) Descriptor() ([]byte, []int) {
+	return file_rpc_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *LeafRequest) GetAsk() []byte {
+	if x != nil {
+		return x.Ask
+	}
+	return nil
+}
+
+type LeafFrame struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Frame         []byte                 `protobuf:"bytes,1,opt,name=frame,proto3" json:"frame,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeafFrame) Reset() {
+	*x = LeafFrame{}
+	mi := &file_rpc_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeafFrame) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeafFrame) ProtoMessage() {}
+
+func (x *LeafFrame) ProtoReflect() protoreflect.Message {
+	mi := &file_rpc_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeafFrame.ProtoReflect.Descriptor instead.
+func (*LeafFrame) Descriptor() ([]byte, []int) {
+	return file_rpc_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *LeafFrame) GetFrame() []byte {
+	if x != nil {
+		return x.Frame
+	}
+	return nil
+}
+
 var File_rpc_proto protoreflect.FileDescriptor
 
 const file_rpc_proto_rawDesc = "" +
@@ -2074,7 +2162,11 @@ const file_rpc_proto_rawDesc = "" +
 	"\tnot_ready\x18\b \x01(\bR\bnotReady\x12\x16\n" +
 	"\x06fenced\x18\t \x01(\bR\x06fenced\x12\x14\n" +
 	"\x05plain\x18\n" +
-	" \x01(\bR\x05plain2\x9a\x01\n" +
+	" \x01(\bR\x05plain\"\x1f\n" +
+	"\vLeafRequest\x12\x10\n" +
+	"\x03ask\x18\x01 \x01(\fR\x03ask\"!\n" +
+	"\tLeafFrame\x12\x14\n" +
+	"\x05frame\x18\x01 \x01(\fR\x05frame2\x9a\x01\n" +
 	"\x06Intake\x12G\n" +
 	"\x05Write\x12\x1f.millstream.rpc.v1.WriteRequest\x1a\x1d.millstream.rpc.v1.WriteReply\x12G\n" +
 	"\x05Flush\x12\x1f.millstream.rpc.v1.FlushRequest\x1a\x1d.millstream.rpc.v1.FlushReply2\xc6\x02\n" +
@@ -2088,7 +2180,9 @@ const file_rpc_proto_rawDesc = "" +
 	"\x04Node\x12D\n" +
 	"\x04Ping\x12\x1e.millstream.rpc.v1.PingRequest\x1a\x1c.millstream.rpc.v1.PingReply\x12J\n" +
 	"\x06Status\x12 .millstream.rpc.v1.StatusRequest\x1a\x1e.millstream.rpc.v1.StatusReply\x12G\n" +
-	"\x05Drain\x12\x1f.millstream.rpc.v1.DrainRequest\x1a\x1d.millstream.rpc.v1.DrainReplyB,Z*github.com/millstream/millstream/rpc/rpcpbb\x06proto3"
+	"\x05Drain\x12\x1f.millstream.rpc.v1.DrainRequest\x1a\x1d.millstream.rpc.v1.DrainReply2M\n" +
+	"\x04Leaf\x12E\n" +
+	"\x03Run\x12\x1e.millstream.rpc.v1.LeafRequest\x1a\x1c.millstream.rpc.v1.LeafFrame0\x01B,Z*github.com/millstream/millstream/rpc/rpcpbb\x06proto3"
 
 var (
 	file_rpc_proto_rawDescOnce sync.Once
@@ -2102,7 +2196,7 @@ func file_rpc_proto_rawDescGZIP() []byte {
 	return file_rpc_proto_rawDescData
 }
 
-var file_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_rpc_proto_goTypes = []any{
 	(*WriteRequest)(nil),     // 0: millstream.rpc.v1.WriteRequest
 	(*Part)(nil),             // 1: millstream.rpc.v1.Part
@@ -2135,6 +2229,8 @@ var file_rpc_proto_goTypes = []any{
 	(*DrainRequest)(nil),     // 28: millstream.rpc.v1.DrainRequest
 	(*DrainReply)(nil),       // 29: millstream.rpc.v1.DrainReply
 	(*Fault)(nil),            // 30: millstream.rpc.v1.Fault
+	(*LeafRequest)(nil),      // 31: millstream.rpc.v1.LeafRequest
+	(*LeafFrame)(nil),        // 32: millstream.rpc.v1.LeafFrame
 }
 var file_rpc_proto_depIdxs = []int32{
 	1,  // 0: millstream.rpc.v1.WriteRequest.parts:type_name -> millstream.rpc.v1.Part
@@ -2159,18 +2255,20 @@ var file_rpc_proto_depIdxs = []int32{
 	23, // 19: millstream.rpc.v1.Node.Ping:input_type -> millstream.rpc.v1.PingRequest
 	25, // 20: millstream.rpc.v1.Node.Status:input_type -> millstream.rpc.v1.StatusRequest
 	28, // 21: millstream.rpc.v1.Node.Drain:input_type -> millstream.rpc.v1.DrainRequest
-	2,  // 22: millstream.rpc.v1.Intake.Write:output_type -> millstream.rpc.v1.WriteReply
-	4,  // 23: millstream.rpc.v1.Intake.Flush:output_type -> millstream.rpc.v1.FlushReply
-	7,  // 24: millstream.rpc.v1.Rows.Runs:output_type -> millstream.rpc.v1.RunsReply
-	12, // 25: millstream.rpc.v1.Rows.Pending:output_type -> millstream.rpc.v1.PendingReply
-	16, // 26: millstream.rpc.v1.Rows.Metadata:output_type -> millstream.rpc.v1.MetadataReply
-	19, // 27: millstream.rpc.v1.Rows.Subscribe:output_type -> millstream.rpc.v1.SubscribeReply
-	21, // 28: millstream.rpc.v1.Query.Do:output_type -> millstream.rpc.v1.HTTPReply
-	24, // 29: millstream.rpc.v1.Node.Ping:output_type -> millstream.rpc.v1.PingReply
-	26, // 30: millstream.rpc.v1.Node.Status:output_type -> millstream.rpc.v1.StatusReply
-	29, // 31: millstream.rpc.v1.Node.Drain:output_type -> millstream.rpc.v1.DrainReply
-	22, // [22:32] is the sub-list for method output_type
-	12, // [12:22] is the sub-list for method input_type
+	31, // 22: millstream.rpc.v1.Leaf.Run:input_type -> millstream.rpc.v1.LeafRequest
+	2,  // 23: millstream.rpc.v1.Intake.Write:output_type -> millstream.rpc.v1.WriteReply
+	4,  // 24: millstream.rpc.v1.Intake.Flush:output_type -> millstream.rpc.v1.FlushReply
+	7,  // 25: millstream.rpc.v1.Rows.Runs:output_type -> millstream.rpc.v1.RunsReply
+	12, // 26: millstream.rpc.v1.Rows.Pending:output_type -> millstream.rpc.v1.PendingReply
+	16, // 27: millstream.rpc.v1.Rows.Metadata:output_type -> millstream.rpc.v1.MetadataReply
+	19, // 28: millstream.rpc.v1.Rows.Subscribe:output_type -> millstream.rpc.v1.SubscribeReply
+	21, // 29: millstream.rpc.v1.Query.Do:output_type -> millstream.rpc.v1.HTTPReply
+	24, // 30: millstream.rpc.v1.Node.Ping:output_type -> millstream.rpc.v1.PingReply
+	26, // 31: millstream.rpc.v1.Node.Status:output_type -> millstream.rpc.v1.StatusReply
+	29, // 32: millstream.rpc.v1.Node.Drain:output_type -> millstream.rpc.v1.DrainReply
+	32, // 33: millstream.rpc.v1.Leaf.Run:output_type -> millstream.rpc.v1.LeafFrame
+	23, // [23:34] is the sub-list for method output_type
+	12, // [12:23] is the sub-list for method input_type
 	12, // [12:12] is the sub-list for extension type_name
 	12, // [12:12] is the sub-list for extension extendee
 	0,  // [0:12] is the sub-list for field type_name
@@ -2187,9 +2285,9 @@ func file_rpc_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_rpc_proto_rawDesc), len(file_rpc_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   31,
+			NumMessages:   33,
 			NumExtensions: 0,
-			NumServices:   4,
+			NumServices:   5,
 		},
 		GoTypes:           file_rpc_proto_goTypes,
 		DependencyIndexes: file_rpc_proto_depIdxs,

@@ -686,3 +686,112 @@ var Node_ServiceDesc = grpc.ServiceDesc{
 	Streams:  []grpc.StreamDesc{},
 	Metadata: "rpc.proto",
 }
+
+const (
+	Leaf_Run_FullMethodName = "/millstream.rpc.v1.Leaf/Run"
+)
+
+// LeafClient is the client API for Leaf service.
+//
+// For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
+//
+// Leaf runs a part of a query on the segments that a node owns. Both frames are of package query, which alone reads them.
+type LeafClient interface {
+	Run(ctx context.Context, in *LeafRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[LeafFrame], error)
+}
+
+type leafClient struct {
+	cc grpc.ClientConnInterface
+}
+
+func NewLeafClient(cc grpc.ClientConnInterface) LeafClient {
+	return &leafClient{cc}
+}
+
+func (c *leafClient) Run(ctx context.Context, in *LeafRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[LeafFrame], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Leaf_ServiceDesc.Streams[0], Leaf_Run_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[LeafRequest, LeafFrame]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Leaf_RunClient = grpc.ServerStreamingClient[LeafFrame]
+
+// LeafServer is the server API for Leaf service.
+// All implementations must embed UnimplementedLeafServer
+// for forward compatibility.
+//
+// Leaf runs a part of a query on the segments that a node owns. Both frames are of package query, which alone reads them.
+type LeafServer interface {
+	Run(*LeafRequest, grpc.ServerStreamingServer[LeafFrame]) error
+	mustEmbedUnimplementedLeafServer()
+}
+
+// UnimplementedLeafServer must be embedded to have
+// forward compatible implementations.
+//
+// NOTE: this should be embedded by value instead of pointer to avoid a nil
+// pointer dereference when methods are called.
+type UnimplementedLeafServer struct{}
+
+func (UnimplementedLeafServer) Run(*LeafRequest, grpc.ServerStreamingServer[LeafFrame]) error {
+	return status.Error(codes.Unimplemented, "method Run not implemented")
+}
+func (UnimplementedLeafServer) mustEmbedUnimplementedLeafServer() {}
+func (UnimplementedLeafServer) testEmbeddedByValue()              {}
+
+// UnsafeLeafServer may be embedded to opt out of forward compatibility for this service.
+// Use of this interface is not recommended, as added methods to LeafServer will
+// result in compilation errors.
+type UnsafeLeafServer interface {
+	mustEmbedUnimplementedLeafServer()
+}
+
+func RegisterLeafServer(s grpc.ServiceRegistrar, srv LeafServer) {
+	// If the following call panics, it indicates UnimplementedLeafServer was
+	// embedded by pointer and is nil.  This will cause panics if an
+	// unimplemented method is ever invoked, so we test this at initialization
+	// time to prevent it from happening at runtime later due to I/O.
+	if t, ok := srv.(interface{ testEmbeddedByValue() }); ok {
+		t.testEmbeddedByValue()
+	}
+	s.RegisterService(&Leaf_ServiceDesc, srv)
+}
+
+func _Leaf_Run_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(LeafRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(LeafServer).Run(m, &grpc.GenericServerStream[LeafRequest, LeafFrame]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Leaf_RunServer = grpc.ServerStreamingServer[LeafFrame]
+
+// Leaf_ServiceDesc is the grpc.ServiceDesc for Leaf service.
+// It's only intended for direct use with grpc.RegisterService,
+// and not to be introspected or modified (even as a copy)
+var Leaf_ServiceDesc = grpc.ServiceDesc{
+	ServiceName: "millstream.rpc.v1.Leaf",
+	HandlerType: (*LeafServer)(nil),
+	Methods:     []grpc.MethodDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "Run",
+			Handler:       _Leaf_Run_Handler,
+			ServerStreams: true,
+		},
+	},
+	Metadata: "rpc.proto",
+}
