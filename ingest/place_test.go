@@ -360,7 +360,7 @@ func TestMetricsAreSplitByOwner(t *testing.T) {
 }
 
 // manySeries has n series with two samples, a histogram, an exemplar and a start time here and there, and one that has an exemplar alone.
-func manySeries(t *testing.T, n int) *millstream.Batch {
+func manySeries(t testing.TB, n int) *millstream.Batch {
 	s := &millstream.Samples{Metadata: []millstream.Metadata{{Name: "m", Type: "counter"}, {Name: "n", Type: "gauge"}}}
 	for i := range n + 1 {
 		k, err := millstream.EncodeLabels(nil, []millstream.Label{{Name: "__name__", Value: "m"}, {Name: "i", Value: fmt.Sprint(i)}})
@@ -473,5 +473,28 @@ func TestARouterPutsItsPinsBack(t *testing.T) {
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+// BenchmarkPlace is the choice of nodes for a request of one stream, and the division of 500 samples, among 3, 100 and 1,000 intakes.
+func BenchmarkPlace(b *testing.B) {
+	for _, n := range []int{1, 3, 100, 1000} {
+		p := newPeers()
+		for i := range n {
+			p.live = append(p.live, millstream.NodeID(fmt.Sprint("intake-", i)))
+		}
+		v := p.view()
+		r := p.router(nil)
+		r.cfg.View = func() *cluster.View { return v }
+		for name, batch := range map[string]*millstream.Batch{"logs": rows("app", 0, 500), "metrics": manySeries(b, 250)} {
+			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, err := r.place([]*millstream.Batch{batch}); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
 	}
 }

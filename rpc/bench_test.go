@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/ingest"
 )
 
 // cpu is the time that this process has spent on processors.
@@ -28,7 +29,7 @@ func BenchmarkWrite(b *testing.B) {
 	sink := &fakeIntake{write: func(_ context.Context, bs []*millstream.Batch) (int, error) { return len(bs), nil }}
 	for _, to := range []struct {
 		name string
-		intake
+		ingest.Target
 	}{{"local", sink}, {"rpc", benchClient{connect(b, &Server{Intake: sink})}}} {
 		for _, rows := range []int{500, 1000, 5000} {
 			b.Run(fmt.Sprintf("%s/%d", to.name, rows), func(b *testing.B) {

@@ -18,6 +18,7 @@ import (
 type fakeIntake struct {
 	write func(ctx context.Context, batches []*millstream.Batch) (int, error) // nil: takes everything
 	flush error
+	wal   millstream.WALID
 
 	mu  sync.Mutex
 	got []*millstream.Batch
@@ -34,6 +35,8 @@ func (f *fakeIntake) Write(ctx context.Context, batches ...*millstream.Batch) (i
 	f.got = append(f.got, batches...)
 	return 0, nil
 }
+
+func (f *fakeIntake) WAL() millstream.WALID { return f.wal }
 
 func (f *fakeIntake) Flush(context.Context) error { return f.flush }
 

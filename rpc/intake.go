@@ -3,6 +3,8 @@ package rpc
 import (
 	"context"
 
+	"google.golang.org/grpc/metadata"
+
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/rpc/rpcpb"
 )
@@ -18,6 +20,9 @@ func (i *intakeServer) Write(ctx context.Context, req *rpcpb.WriteRequest) (*rpc
 	if i.s.Intake == nil {
 		return nil, i.s.lacks("intake")
 	}
+	if err := i.checkWAL(ctx); err != nil {
+		return nil, err
+	}
 	batches := make([]*millstream.Batch, len(req.GetParts()))
 	for n, p := range req.GetParts() {
 		b, err := millstream.DecodeBatch(p.GetBatch()) // shares the request's memory, which nobody else has
@@ -32,6 +37,17 @@ func (i *intakeServer) Write(ctx context.Context, req *rpcpb.WriteRequest) (*rpc
 		return nil, err
 	}
 	return &rpcpb.WriteReply{Repeated: uint32(repeated)}, nil
+}
+
+// checkWAL refuses a write that is meant for another WAL than this node's: in it the batches may be already, and here nobody would know them.
+func (i *intakeServer) checkWAL(ctx context.Context) error {
+	md, _ := metadata.FromIncomingContext(ctx)
+	for _, want := range md.Get(keyWAL) {
+		if held := i.s.Intake.WAL(); millstream.WALID(want) != held {
+			return millstream.Errorf(millstream.Unavailable, "node %s holds WAL %s, not %s", i.s.Node, held, want)
+		}
+	}
+	return nil
 }
 
 // Flush implements the service.

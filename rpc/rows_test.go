@@ -24,8 +24,9 @@ var _ rows = (*ingest.Writer)(nil)
 
 // The client is what it calls: whoever takes the one takes the other.
 var (
-	_ rows   = (*Client)(nil)
-	_ intake = (*Client)(nil)
+	_ rows          = (*Client)(nil)
+	_ ingest.Target = (*Client)(nil)
+	_ ingest.Target = Into{}
 )
 
 // fakeRows answers what the test says.

@@ -24,11 +24,12 @@ const (
 	OldestProtocol = 1
 )
 
-// Keys of the metadata that every call carries.
+// Keys of the metadata that calls carry.
 const (
 	keyToken    = "authorization"
 	keyProtocol = "millstream-protocol" // oldest-newest, or one number for both
 	keyNode     = "millstream-node"     // who calls, for logs
+	keyWAL      = "millstream-wal"      // which WAL a write is meant for; only of writes
 	bearer      = "Bearer "
 )
 

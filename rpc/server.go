@@ -30,6 +30,7 @@ import (
 type intake interface {
 	Write(ctx context.Context, batches ...*millstream.Batch) (repeated int, err error)
 	Flush(ctx context.Context) error
+	WAL() millstream.WALID
 }
 
 // rows is what tells the unflushed rows of a WAL; *ingest.Writer fits.

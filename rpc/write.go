@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"google.golang.org/grpc/metadata"
+
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/ingest/wal"
 	"github.com/millstream/millstream/rpc/rpcpb"
@@ -16,6 +18,20 @@ const (
 	flushTimeout  = 2 * time.Minute
 	statusTimeout = 2 * time.Second
 )
+
+// Into is a peer as it takes writes into one WAL. If the peer holds another one, as a node does whose data directory was replaced, it takes nothing.
+type Into struct {
+	*Client
+	WAL millstream.WALID // "": whichever the peer holds
+}
+
+// Write is (*Client).Write into the WAL.
+func (i Into) Write(ctx context.Context, batches ...*millstream.Batch) (repeated int, err error) {
+	if i.WAL != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, keyWAL, string(i.WAL))
+	}
+	return i.Client.Write(ctx, batches...)
+}
 
 // Write is (*ingest.Writer).Write on the peer. Unavailable means that the peer took nothing, unless errors.Is(err, wal.ErrUnknown): then it may have, and only
 // the same batches with the same ids may be sent again, to it alone. What was not handed to a connection was certainly not taken.

@@ -23,6 +23,22 @@ import (
 	"github.com/millstream/millstream/rpc/rpcpb"
 )
 
+// TestWriteIntoOneWAL: a node whose data directory was replaced must not take what the former one may have.
+func TestWriteIntoOneWAL(t *testing.T) {
+	in := &fakeIntake{wal: "mine"}
+	c := connect(t, &Server{Intake: in})
+	for w, taken := range map[millstream.WALID]bool{"mine": true, "": true, "another": false} {
+		before := len(in.batches())
+		_, err := Into{c, w}.Write(t.Context(), logs(2, 1))
+		if (err == nil) != taken || len(in.batches()) > before != taken {
+			t.Errorf("into %q: %v", w, err)
+		}
+		if !taken && (millstream.KindOf(err) != millstream.Unavailable || errors.Is(err, wal.ErrUnknown)) {
+			t.Errorf("into %q: %v is not a refusal", w, err)
+		}
+	}
+}
+
 func TestWriteCarriesBatchesWhole(t *testing.T) {
 	in := &fakeIntake{}
 	c := connect(t, &Server{Intake: in})

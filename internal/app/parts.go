@@ -221,7 +221,9 @@ func (p *parts) newRouter() {
 	p.router = ingest.NewRouter(c)
 }
 
-func (p *parts) dialIntake(m millstream.Member) ingest.Target { return p.peers.To(m) }
+func (p *parts) dialIntake(m millstream.Member) ingest.Target {
+	return rpc.Into{Client: p.peers.To(m), WAL: m.WAL}
+}
 
 // newLimiter makes the limits of a router, which all routers keep together.
 func (p *parts) newLimiter() {
