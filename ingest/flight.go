@@ -41,7 +41,11 @@ func (m *Mirror) read(ctx context.Context, w store.WALState, streams []millstrea
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	arrived := m.flights
-	for len(todo) > 0 && a.err == nil {
+	for {
+		todo = slices.DeleteFunc(todo, func(i int) bool { return m.fresh(&a, i, w, streams[i], arrived) })
+		if len(todo) == 0 || a.err != nil {
+			return a
+		}
 		mine, others := m.board(w, streams, todo, arrived)
 		m.mu.Unlock()
 		err := wait(ctx, mine, others)
@@ -54,7 +58,20 @@ func (m *Mirror) read(ctx context.Context, w store.WALState, streams []millstrea
 			a.err = err
 		}
 	}
-	return a
+}
+
+// fresh gives what is kept of a stream, if a flight brought it that began after the query arrived. The caller holds mu.
+func (m *Mirror) fresh(a *answer, i int, w store.WALState, stream millstream.StreamID, arrived uint64) bool {
+	e := m.entries[entryKey{w.ID, stream}]
+	if e == nil || e.brought <= arrived || w.Position < e.low || w.Position > e.high {
+		return false
+	}
+	pieces, ok := above(e.pieces, w.Position)
+	if ok {
+		holdAll(pieces)
+		a.streams[i] = pieces
+	}
+	return ok
 }
 
 // board finds a flight for each stream: one that others began after the query arrived, or a new one; mine are those whose results the query takes. Others
@@ -197,7 +214,7 @@ func (m *Mirror) fly(ctx context.Context, f *flight, base []keptRows, patience t
 	for i, e := range f.entries {
 		e.flight = nil
 		if err == nil {
-			e.incarnation, e.low, e.high = reach.Incarnation, f.wal.Position, reach.To
+			e.incarnation, e.low, e.high, e.brought = reach.Incarnation, f.wal.Position, reach.To, f.number
 			m.keep(e, got[i])
 		}
 	}

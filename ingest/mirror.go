@@ -209,6 +209,7 @@ type entry struct {
 	pieces      []*piece // in the order of writing; the slice is replaced, never changed
 	size        int64
 	flight      *flight // that brings more; nil if none is under way
+	brought     uint64  // the number of the flight that brought the last
 	usedAt      time.Time
 	place       *list.Element
 }

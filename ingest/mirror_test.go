@@ -26,7 +26,7 @@ import (
 var (
 	_ Holder = (*Writer)(nil)
 
-	mirrorSeeds = flag.Int("mirror.seeds", campaign(40, 2000), "seeds of the mirror simulation")
+	mirrorSeeds = flag.Int("mirror.seeds", campaign(15, 2000), "seeds of the mirror simulation")
 	mirrorSeed  = flag.Int64("mirror.seed", -1, "run this seed of the mirror simulation alone")
 )
 
@@ -36,7 +36,8 @@ type wire struct {
 	hang         atomic.Bool
 	asks, silent atomic.Int64
 	rows, bytes  atomic.Int64
-	began        func() // called when an ask has come
+	change       func(r *Run) error // called for each run that is given
+	cut          chan struct{}      // breaks subscriptions when it is closed
 }
 
 func (x *wire) holder(ctx context.Context) (*Writer, error) {
@@ -57,10 +58,12 @@ func (x *wire) Runs(ctx context.Context, a Ask, emit func(Run) error) (Reach, er
 		return Reach{}, err
 	}
 	x.asks.Add(1)
-	if x.began != nil {
-		x.began()
-	}
 	return w.Runs(ctx, a, func(r Run) error {
+		if x.change != nil {
+			if err := x.change(&r); err != nil {
+				return err
+			}
+		}
 		if r.Batch == nil {
 			x.bytes.Add(r.DataSize + r.IndexSize)
 			data, err := io.ReadAll(r.Data)
@@ -101,7 +104,26 @@ func (x *wire) Subscribe(ctx context.Context, stream millstream.StreamID, emit f
 	if err != nil {
 		return err
 	}
-	return w.Subscribe(ctx, stream, emit)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	cut := x.cut
+	if cut == nil {
+		return w.Subscribe(ctx, stream, emit)
+	}
+	go func() {
+		select {
+		case <-cut:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	err = w.Subscribe(ctx, stream, emit)
+	select {
+	case <-cut:
+		return millstream.Errorf(millstream.Unavailable, "connection lost")
+	default:
+		return err
+	}
 }
 
 // names of the streams of a world; the last is the metrics'.
@@ -376,6 +398,10 @@ func simulateMirror(t *testing.T, seed uint64) error {
 				s.w.mu.Lock()
 				s.w.recent.limit = []int64{1, 500, 1 << 20}[rnd.IntN(3)]
 				s.w.mu.Unlock()
+			case 7: // small batches that are merged
+				for k := rnd.IntN(3); rnd.IntN(20) > 0; {
+					x.write(i, k, 1)
+				}
 			default:
 				x.write(i, rnd.IntN(3), []int{1, 1, 3, 40}[rnd.IntN(4)])
 			}
