@@ -4,7 +4,8 @@ import { orgPath } from "../lib/boot.ts";
 import { button, h, icon, visible } from "../lib/dom.ts";
 import { bytes, count } from "../lib/format.ts";
 import { copy, dialog, menu, type MenuItem } from "../lib/layers.ts";
-import { banner, empty, failure, skeleton } from "../lib/states.ts";
+import { banner, empty, failure, skeleton, stale } from "../lib/states.ts";
+import { formatTime } from "../lib/time.ts";
 import { saveFile, toCsv } from "./file.ts";
 import type { Panel } from "./model.ts";
 import { type Frame, runTarget } from "./query.ts";
@@ -27,15 +28,26 @@ export class PanelView {
   private readonly cost = h("span", { class: "d-cost", "aria-hidden": "true" });
   private readonly notes = h("div", { class: "d-notes" });
   private frames: Frame[] | undefined;
+  private answered = { question: "", at: 0 }; // what the frames answer, and when they came
   private abort: AbortController | undefined;
   private inSight = false;
   private due = false; // a run is wanted as soon as it is in sight
   private readonly seen = new IntersectionObserver((list) => { this.inSight = list.at(-1)!.isIntersecting; if (this.inSight && this.due) void this.run(); }, { rootMargin: near });
 
+  private readonly sizes = new ResizeObserver(() => this.reach());
+
   constructor(public panel: Panel, private host: Host) {
     this.el.dataset.id = String(panel.id);
     this.head();
     this.seen.observe(this.el);
+    this.sizes.observe(this.body);
+  }
+
+  /** What reaches out of the panel, and has nothing in it that takes the focus, is scrolled by keys too. */
+  private reach() {
+    const b = this.body, over = b.scrollHeight > b.clientHeight + 1 && !b.querySelector("a[href],button,[tabindex]");
+    if (over === b.hasAttribute("tabindex")) return;
+    for (const [k, v] of [["tabindex", "0"], ["role", "region"], ["aria-label", `${this.panel.title || `Panel ${this.panel.id}`}, content`]] as const) if (over) b.setAttribute(k, v); else b.removeAttribute(k);
   }
 
   private head() {
@@ -87,11 +99,17 @@ export class PanelView {
     this.el.removeAttribute("aria-busy");
     this.body.classList.remove("dim");
     const good = done.flatMap((d) => (d.status === "fulfilled" ? [d.value] : [])), bad = done.flatMap((d, i) => (d.status === "rejected" ? [{ ref: list[i]!.ref, error: explain(d.reason) }] : []));
-    this.frames = good;
-    this.say(good, bad);
-    if (good.length === 0) this.body.replaceChildren(failure(bad[0]!.error, () => void this.run()));
-    else if (nothing(good)) this.body.replaceChildren(empty({ title: "No data", text: "Nothing in this time range, with these variables." }));
+    const question = JSON.stringify([list, this.host.range, this.host.chosen]), again = () => void this.run();
+    if (good.length === 0 && this.frames?.length && this.answered.question === question) this.notes.replaceChildren(stale(formatTime(this.answered.at, { date: false }), bad[0]!.error, again));
+    else {
+      this.frames = good;
+      this.answered = { question, at: Date.now() };
+      this.say(good, bad);
+    }
+    if (this.frames.length === 0) this.body.replaceChildren(failure(bad[0]!.error, again));
+    else if (nothing(this.frames)) this.body.replaceChildren(empty({ title: "No data", text: "Nothing in this time range, with these variables." }));
     else this.body.replaceChildren(own());
+    this.reach();
   }
 
   /** What must be known of the answers: queries that failed, warnings, what was left out, and what they cost. */
@@ -149,5 +167,5 @@ export class PanelView {
     }, { cls: "full" });
   }
 
-  destroy() { this.abort?.abort(); this.seen.disconnect(); this.el.remove(); }
+  destroy() { this.abort?.abort(); this.seen.disconnect(); this.sizes.disconnect(); this.el.remove(); }
 }

@@ -26,3 +26,7 @@ export function failure(e: ApiError, retry?: () => void, more: Action[] = []): H
 /** A line above a panel: partial, degraded, or something to know. */
 export const banner = (kind: "warn" | "error" | "info", text: string, actions: Action[] = []) =>
   h("div", { class: `banner ${kind === "warn" ? "" : kind}`.trim(), role: kind === "error" ? "alert" : "status" }, icon(kind === "info" ? "info" : "triangle-alert", "s"), h("span", null, text), actions.map((a) => button({ text: a.text, icon: a.icon, cls: "sm", on: a.on })));
+
+/** Above a panel that could not be renewed and keeps what it shows: since when, why, and how to go on. */
+export const stale = (since: string, e: ApiError, retry: () => void) =>
+  banner("warn", `Not renewed since ${since}: ${e.message.replace(/\.?$/, ".")}${e.retryAfter > 0 ? ` Try again in ${e.retryAfter} s.` : ""}`, [{ text: "Try again", icon: "refresh-cw", on: retry }]);

@@ -7,8 +7,8 @@ import { count, duration, plural } from "../lib/format.ts";
 import { bind, printed } from "../lib/keys.ts";
 import { menu } from "../lib/layers.ts";
 import { splitter } from "../lib/resize.ts";
-import { banner, empty, failure, skeleton } from "../lib/states.ts";
-import { type Range, useZone } from "../lib/time.ts";
+import { banner, empty, failure, skeleton, stale } from "../lib/states.ts";
+import { formatTime, type Range, useZone } from "../lib/time.ts";
 import { filled, kept, onNavigate, read, toQuery, write } from "../lib/url.ts";
 import { Edited } from "../el/editor.ts";
 import { TimeControl } from "../el/time.ts";
@@ -32,6 +32,8 @@ interface Shown { el: HTMLElement; stop?(): void }
 export class MetricsPage {
   private s: State = readState();
   private last: Run | undefined;
+  private answered = { question: "", at: 0 }; // what the last run was asked, and when it was answered
+  private outdated: HTMLElement | undefined; // says that the last run could not be renewed
   private readonly time = new TimeControl();
   private readonly rows = new Rows({ run: () => this.run(), changed: () => this.typed() });
   private readonly runner = new Runner();
@@ -153,20 +155,32 @@ export class MetricsPage {
     this.s.queries.forEach((q, i) => { if (!q.text || q.hidden) this.rows.status(i, q.hidden ? "hidden" : ""); });
     if (list.length === 0) {
       this.runner.stop();
-      this.last = undefined;
+      this.last = this.outdated = undefined;
       this.busy(false);
       this.render();
       return;
     }
     this.busy(true);
+    const { range, step, pixels, view, instant } = this.s, question = JSON.stringify([list, range, step, pixels, view === "table" && instant]);
     const units = this.learn(list.map((q) => q.text));
     const run = await this.runner.run(this.s, this.body.clientWidth || 800, (r) => this.one(r));
     await Promise.race([units, new Promise((r) => setTimeout(r, 200))]);
     if (!run || this.runner.running) return; // another run took over
     this.busy(false);
+    if (this.keepOld(run, question)) return;
     this.last = run;
     this.render();
     if (!run.stopped) announce(run.results.map((r) => `Query ${letter(r.index)}: ${r.failure ? r.failure.message : plural(r.answer!.series.length, "series", "series")}`).join(". "));
+  }
+
+  /** When nothing of what is shown could be renewed it stays, with a sign. */
+  private keepOld(run: Run, question: string): boolean {
+    const had = this.last?.results.some((r) => r.answer) && this.answered.question === question, e = run.results[0]!.failure?.error;
+    this.outdated = undefined;
+    if (!had || !e || run.stopped || run.results.some((r) => r.answer)) { this.answered = { question, at: Date.now() }; return false; }
+    this.outdated = stale(formatTime(this.answered.at, { date: false }), e, () => this.run(false));
+    this.drawNotes();
+    return true;
   }
 
   /** Asks for the units of the metrics that are queried. When they come late, what is shown already is shown again with them. */
@@ -259,6 +273,7 @@ export class MetricsPage {
   private drawNotes() {
     const run = this.last, out: HTMLElement[] = [];
     if (this.s.fault) out.push(banner("warn", this.s.fault));
+    if (this.outdated) out.push(this.outdated);
     for (const r of run?.results ?? []) {
       const who = run!.results.length > 1 ? `Query ${letter(r.index)}: ` : "";
       if (r.answer?.cut) {

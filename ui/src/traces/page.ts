@@ -5,7 +5,7 @@ import { orgPath } from "../lib/boot.ts";
 import { $, button, h, icon, visible } from "../lib/dom.ts";
 import { bytes, count, duration, percent, plural } from "../lib/format.ts";
 import { bind, printed } from "../lib/keys.ts";
-import { type Action, banner, empty, failure, skeleton } from "../lib/states.ts";
+import { type Action, banner, empty, failure, skeleton, stale } from "../lib/states.ts";
 import { formatTime, fromSpan, resolve, type Span as Period, useZone } from "../lib/time.ts";
 import { kept, onNavigate, type Params, read, write } from "../lib/url.ts";
 import { Edited, MsEditor } from "../el/editor.ts";
@@ -29,6 +29,7 @@ export class TracesPage {
   private running: AbortController | undefined;
   private comparing: AbortController | undefined;
   private sort = order();
+  private answered = { heat: { question: "", at: 0 }, list: { question: "", at: 0 } }; // what is shown answers which search, and when it came
   private lengths: [shortest: number, longest: number] = [1, 1]; // ns, of the traces that were found
 
   private time = new TimeControl();
@@ -222,7 +223,7 @@ export class TracesPage {
     const old = this.grid.isConnected && this.grid.rows.length > 0;
     this.results.classList.toggle("dim", old);
     this.heatBox.classList.toggle("dim", old);
-    if (!old) this.results.replaceChildren(skeleton(10));
+    if (!old) { this.results.replaceChildren(skeleton(10)); this.answered.list.question = ""; }
     this.results.setAttribute("aria-busy", "true");
     void this.names(run.signal);
     await Promise.all([this.loadHeat(s, run.signal), this.loadList(s, run.signal)]);
@@ -233,11 +234,13 @@ export class TracesPage {
       const d = await density(s, this.period, signal);
       if (signal.aborted) return;
       if (!this.heat.el.isConnected) this.heatBox.replaceChildren(this.heat.el);
+      this.answered.heat = { question: this.question(s), at: Date.now() };
       this.heatBox.hidden = d.cells.length === 0;
       this.heat.show(d, byRoots(s) ? "traces" : "matching spans");
     } catch (e) {
       const err = explain(e);
-      if (err.code === "aborted") return;
+      if (err.code === "aborted" || this.keepOld("heat", s, err)) return;
+      this.answered.heat.question = "";
       this.heatBox.hidden = isQuery(err); // said at the search
       this.heatBox.replaceChildren(failure(err, () => void this.loadHeat(s, signal)));
     } finally {
@@ -250,11 +253,15 @@ export class TracesPage {
     this.cost.replaceChildren(h("span", { class: "muted" }, "Searching…"));
     try {
       const found = await find(s, this.period, this.limit, signal);
-      if (!signal.aborted) this.show(found, performance.now() - began);
+      if (signal.aborted) return;
+      this.answered.list = { question: this.question(s), at: Date.now() };
+      this.show(found, performance.now() - began);
     } catch (e) {
       const err = explain(e);
       if (err.code === "aborted") return;
       this.cost.replaceChildren();
+      if (this.keepOld("list", s, err)) return;
+      this.answered.list.question = "";
       if (isQuery(err) && this.s.q) {
         if (!this.edited.on) this.editor.mark({ from: [...s.q].slice(0, (err.position ?? 1) - 1).join("").length, message: [err.message, err.hint].filter(Boolean).join("; ") });
         this.results.replaceChildren(empty({ title: "The search cannot be read", icon: "circle-alert", text: err.message }));
@@ -263,6 +270,16 @@ export class TracesPage {
     } finally {
       if (!signal.aborted) { this.results.classList.remove("dim"); this.results.setAttribute("aria-busy", "false"); }
     }
+  }
+
+  private question(s: Search) { return JSON.stringify([s, this.limit]); }
+
+  /** When a part that shows the same search could not be renewed it stays, with a sign. */
+  private keepOld(part: "heat" | "list", s: Search, e: ApiError): boolean {
+    const { question, at } = this.answered[part];
+    if (question !== this.question(s) || isQuery(e)) return false;
+    if (!this.notes.querySelector(".stale")) { const sign = stale(formatTime(at, { date: false }), e, () => void this.load()); sign.classList.add("stale"); this.notes.append(sign); }
+    return true;
   }
 
   /** Names to choose from. Without them the page works as well. */

@@ -93,6 +93,24 @@ test("one query fails and the other panels stay; retry brings it back; 429 says 
   await panel(page, "By service").locator("li").first().waitFor();
 });
 
+test("a panel that cannot be renewed keeps what it shows, and says since when", async () => {
+  const { id } = await make(several);
+  const page = await t.page({ allow: [/status of 500/] });
+  let broken = false;
+  await page.route("**/api/v1/query", (r) => (broken && (r.request().postData() ?? "").includes("ORDER BY n DESC") ? r.fulfill({ status: 500, json: { error: { code: "internal", message: "something broke" } } }) : r.continue()));
+  await page.goto(t.node.path(`dashboards/${id}`));
+  const one = panel(page, "By service");
+  await one.locator("li").first().waitFor();
+  broken = true;
+  await page.getByRole("button", { name: "Refresh" }).click();
+  await one.locator(".d-notes .banner", { hasText: /Not renewed since \d\d:\d\d:\d\d: something broke\./ }).waitFor();
+  assert.ok((await one.locator(".d-body li").count()) > 0);
+  await t.audit(page, "a panel that was not renewed").catch((e: Error) => { if (!/status of 500/.test(e.message)) throw e; });
+  broken = false;
+  await one.getByRole("button", { name: "Try again" }).click();
+  await until("the sign is gone", async () => (await one.locator(".d-notes .banner").count()) === 0);
+});
+
 test("at most six queries run at once", async () => {
   const { id } = await make({ title: "Many", panels: Array.from({ length: 12 }, (_, i) => ({ id: i + 1, title: `P${i}`, type: "stat", grid: { x: (i % 12) * 2, y: 0, w: 2, h: 4 }, targets: sql(`SELECT count(*) + ${i} AS n FROM shop`) })) });
   const page = await t.page();

@@ -278,6 +278,25 @@ test("errors: at the character; one query of two; too much at once; a silent nod
   await page.getByRole("heading", { name: "No series in this time range" }).waitFor();
 });
 
+test("a graph that cannot be renewed stays, and says since when; another query does not stay with it", async () => {
+  const page = await t.page({ allow: [/status of 503/] });
+  await open(page, { q: rate, from: "now-3h", to: "now" });
+  await drawn(page);
+  await page.route(/query_range/, (r) => r.fulfill({ status: 503, contentType: "application/json", body: '{"status":"error","errorType":"unavailable","error":"the node is starting"}' }));
+  await page.getByRole("button", { name: "Refresh" }).click();
+  const sign = page.locator(".mx-notes .banner", { hasText: /Not renewed since \d\d:\d\d:\d\d: the node is starting\./ });
+  await sign.waitFor();
+  assert.equal(await page.locator(".lg-t tbody tr").count(), 5);
+  await t.audit(page, "metrics, not renewed").catch((e: Error) => { if (!/status of 503/.test(e.message)) throw e; });
+  await page.locator("textarea.ed-in").first().fill("memory");
+  await keys(page, "mod+Enter");
+  await page.getByRole("heading", { name: "Not available now" }).waitFor();
+  assert.equal(await sign.count(), 0);
+  await page.unroute(/query_range/);
+  await page.getByRole("button", { name: "Try again" }).click();
+  await drawn(page);
+});
+
 test("hostile names and labels are shown as text", async () => {
   const page = await t.page();
   await open(page, { q: '{"hostile"}', from: new Date(at - 60_000).toISOString(), to: new Date(at + 60_000).toISOString() });

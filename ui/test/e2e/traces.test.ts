@@ -173,8 +173,16 @@ test("a part that fails leaves the others", async () => {
   await page.locator(".hm-svg rect").first().waitFor();
   await page.route("**/api/v1/query/traces?*", (r) => r.fulfill({ status: 503, headers: { "Retry-After": "7" }, contentType: "application/json", body: '{"error":{"code":"unavailable","message":"the node is starting"}}' }));
   await page.getByRole("button", { name: "Refresh" }).click();
-  await page.getByText("Try again in 7 s.").waitFor();
+  await page.getByText(/Not renewed since \d\d:\d\d:\d\d: the node is starting\. Try again in 7 s\./).waitFor();
   await page.locator(".hm-svg rect").first().waitFor();
+  assert.ok((await rows(page).count()) > 0, "the list of before stays");
+  await t.audit(page, "traces, not renewed").catch((e: Error) => { if (!/status of 503/.test(e.message)) throw e; });
+  await page.getByRole("group", { name: "Status" }).getByRole("button", { name: "Errors" }).click();
+  await page.locator(".tq-results .state.error", { hasText: "the node is starting" }).waitFor(); // another search has no list of before
+  assert.equal(await page.locator(".notes .stale").count(), 0);
+  await page.unroute("**/api/v1/query/traces?*");
+  await page.locator(".tq-results").getByRole("button", { name: "Try again" }).click();
+  await rows(page).first().waitFor();
 });
 
 test("by keyboard: to a trace from the list, through its spans, to its logs and back", async () => {
