@@ -196,7 +196,7 @@ test("the range of time by keyboard: text with its errors, zoom, earlier and lat
   await keys(page, "ArrowUp Enter ArrowRight Enter");
   assert.match(await field.inputValue(), /^\d{4}-\d\d-\d\d 00:00 to \d{4}-\d\d-\d\d 00:00$/);
   await page.keyboard.press("Escape");
-  assert.equal(await field.count(), 0);
+  await until("it is closed", async () => (await field.count()) === 0);
 });
 
 test("a part of the graph is chosen by pointer and by keys; the legend isolates", async () => {
