@@ -82,7 +82,7 @@ func hashString(s string) uint64 { return xxhash.Sum64String(s) }
 // part. A part's further nodes are those of its first bucket: while an owner is away, whoever comes second may take all of a request's part.
 func (r *Router) split(v *cluster.View, b *millstream.Batch) []routed {
 	s := b.Samples
-	var ranks [buckets][]millstream.Member
+	var owners [buckets]millstream.NodeID    // as far as they were asked for
 	bySeries := make([]int32, len(s.Series)) // the series' part, from 1 on; 0: not looked at
 	byOwner := map[millstream.NodeID]int32{}
 	var parts []routed
@@ -91,15 +91,15 @@ func (r *Router) split(v *cluster.View, b *millstream.Batch) []routed {
 			return at - 1
 		}
 		bucket := hashString(s.Series[ref]) % buckets
-		if ranks[bucket] == nil {
-			ranks[bucket] = r.rank(v, b.Org, b.Signal, bucketName[bucket])
+		if owners[bucket] == "" {
+			m, _ := v.Owner(cluster.Intake, cluster.StreamKey(b.Org, b.Signal, bucketName[bucket])) // there are several
+			owners[bucket] = m.ID
 		}
-		owner := ranks[bucket][0].ID
-		at, ok := byOwner[owner]
+		at, ok := byOwner[owners[bucket]]
 		if !ok {
 			at = int32(len(parts))
-			byOwner[owner] = at
-			parts = append(parts, routed{nodes: ranks[bucket]})
+			byOwner[owners[bucket]] = at
+			parts = append(parts, routed{nodes: r.rank(v, b.Org, b.Signal, bucketName[bucket])})
 		}
 		bySeries[ref] = at + 1
 		return at
@@ -127,13 +127,18 @@ func (r *Router) split(v *cluster.View, b *millstream.Batch) []routed {
 
 // divide makes n batches of samples of one; bySeries has each series' part, from 1 on.
 func divide(s *millstream.Samples, bySeries []int32, n int) []*millstream.Samples {
-	rows := make([]int, n)
+	rows, series := make([]int, n), make([]int, n)
 	for _, ref := range s.Ref {
 		rows[bySeries[ref]-1]++
 	}
+	for _, at := range bySeries {
+		if at > 0 {
+			series[at-1]++
+		}
+	}
 	out := make([]*millstream.Samples, n)
 	for i := range out {
-		p := &millstream.Samples{Ref: make([]uint32, 0, rows[i]), Time: make([]int64, 0, rows[i]), Value: make([]float64, 0, rows[i])}
+		p := &millstream.Samples{Series: make([]string, 0, series[i]), Ref: make([]uint32, 0, rows[i]), Time: make([]int64, 0, rows[i]), Value: make([]float64, 0, rows[i])}
 		if s.Start != nil {
 			p.Start = make([]int64, 0, rows[i])
 		}
@@ -143,11 +148,11 @@ func divide(s *millstream.Samples, bySeries []int32, n int) []*millstream.Sample
 		out[i] = p
 	}
 	renamed := make([]uint32, len(s.Series)) // the series' number in its part
-	for i, series := range s.Series {
+	for i, key := range s.Series {
 		if at := bySeries[i]; at > 0 {
 			p := out[at-1]
 			renamed[i] = uint32(len(p.Series))
-			p.Series = append(p.Series, series)
+			p.Series = append(p.Series, key)
 		}
 	}
 	for i, ref := range s.Ref {
