@@ -1,0 +1,114 @@
+package clustertest
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/millstream/millstream/internal/mstest"
+)
+
+// batch is n records of an ordinary web service, numbered from first on, as NDJSON.
+func batch(first, n int) []byte {
+	var b bytes.Buffer
+	levels := []string{"info", "info", "info", "warn", "error"}
+	for i := first; i < first+n; i++ {
+		fmt.Fprintf(&b, `{"level":%q,"service":"svc-%d","host":"host-%d","status":%d,"duration_ms":%d.%d,"user_id":"u%d","trace_id":"%032x","path":"/api/v1/orders/%d","message":"GET /api/v1/orders/%d finished with %d after %d ms for customer %d in region eu-%d"}`+"\n",
+			levels[i%5], i%20, i%50, 200+i%4*100, i%900, i%10, i%20000, i*7919, i%5000, i%5000, 200+i%4*100, i%900, i%20000, i%4)
+	}
+	return b.Bytes()
+}
+
+// BenchmarkIngestPerCPU writes batches of 500 records to sixteen streams and counts the processor time of every process of the product. It is for the ratio of
+// the two shapes, whatever the machine: rows per CPU second behind a router and two intakes, and of a standalone node.
+func BenchmarkIngestPerCPU(b *testing.B) {
+	const rows, streams, senders = 500, 16, 4
+	for _, shape := range []string{"standalone", "cluster"} {
+		b.Run(shape, func(b *testing.B) {
+			var entry *mstest.Node
+			var all []*mstest.Node
+			if shape == "standalone" {
+				entry = mstest.Start(b)
+				all = []*mstest.Node{entry}
+			} else {
+				c := mstest.StartCluster(b, mstest.ClusterOptions{}, "router", "intake*2", "querier")
+				entry = c.Router()
+				all = append(c.Of("router"), c.Of("intake")...)
+			}
+			bodies := make([][]byte, 64)
+			for i := range bodies {
+				bodies[i] = batch(i*rows, rows)
+			}
+			send := func(n int) {
+				var wg sync.WaitGroup
+				for s := range senders {
+					wg.Go(func() {
+						for i := s; i < n; i += senders {
+							status, body := entry.Do("POST", fmt.Sprintf("/api/v1/intake/json/bench-%d", i%streams), entry.Token, "application/x-ndjson", bodies[i%len(bodies)])
+							if status != http.StatusOK {
+								b.Errorf("status %d: %s", status, body)
+								return
+							}
+						}
+					})
+				}
+				wg.Wait()
+			}
+			send(2 * streams)
+			cpu := func() (sum time.Duration) {
+				for _, n := range all {
+					sum += n.CPU()
+				}
+				return sum
+			}
+			before := cpu()
+			b.ResetTimer()
+			send(b.N)
+			used := cpu() - before
+			b.ReportMetric(float64(b.N*rows)/used.Seconds(), "rows/CPU-s")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// BenchmarkSmallQuery asks the same small question of a standalone node and through a router, in turns, and tells the medians.
+func BenchmarkSmallQuery(b *testing.B) {
+	alone := mstest.Start(b)
+	c := mstest.StartCluster(b, mstest.ClusterOptions{}, "router", "intake", "querier")
+	shapes := map[string]*mstest.Node{"standalone": alone, "router": c.Router()}
+	for _, n := range shapes {
+		if status, body := n.Do("POST", "/api/v1/intake/json/small", n.Token, "application/x-ndjson", batch(0, 1000)); status != http.StatusOK {
+			b.Fatalf("status %d: %s", status, body)
+		}
+		n.Flush()
+	}
+	ask := func(n *mstest.Node) time.Duration {
+		began := time.Now()
+		n.SQL("SELECT level, count(*) AS n FROM small GROUP BY level")
+		return time.Since(began)
+	}
+	took := map[string][]time.Duration{}
+	for range 20 {
+		for _, n := range shapes {
+			ask(n)
+		}
+	}
+	b.ResetTimer()
+	for range b.N {
+		for name, n := range shapes {
+			took[name] = append(took[name], ask(n))
+		}
+	}
+	median := func(name string) float64 {
+		slices.Sort(took[name])
+		return float64(took[name][len(took[name])/2].Microseconds()) / 1000
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(median("standalone"), "standalone-ms")
+	b.ReportMetric(median("router"), "router-ms")
+	b.ReportMetric(median("router")-median("standalone"), "overhead-ms")
+}
