@@ -7,6 +7,7 @@ import { copy, dialog, toast } from "../lib/layers.ts";
 import { empty, failure, skeleton } from "../lib/states.ts";
 import { Chart, type ChartSeries } from "../el/chart.ts";
 import { isNumber, name } from "./filters.ts";
+import type { Panel } from "../dashboard/model.ts";
 import type { LogsPage } from "./page.ts";
 import { bucketWidth } from "./counts.ts";
 import { shown, textOf } from "./record.ts";
@@ -112,15 +113,15 @@ async function addToDashboard(p: LogsPage, made: Made, statement: string) {
   await dialog("Add to a dashboard", (close) => {
     const title = h("input", { class: "in", id: "panel-title", value: `${functions[made.fn]!.text}${made.field ? ` of ${made.field}` : ""}${made.by.length ? ` by ${made.by.join(", ")}` : ""}`, maxlength: "200", required: true });
     const where = h("select", { class: "in", id: "panel-where" }, h("option", { value: "" }, "A new dashboard"), list.map((d) => h("option", { value: d.id }, d.name))), problem = h("div", { class: "alert", role: "alert", hidden: true });
-    const panel = (id: number, y: number) => ({ id, title: title.value, type: made.kind === "table" ? "table" : "timeseries", grid: { x: 0, y, w: 12, h: 8 }, targets: [{ ref: "A", language: "sql", statement, ...(made.kind === "table" ? { format: "table" } : {}) }], options: { ...(made.kind === "bars" ? { style: "bars", stack: "normal" } : {}), ...(made.kind === "stack" ? { stack: "normal", fill: 20 } : {}) } });
+    const panel = (id: number) => ({ id, title: title.value, type: made.kind === "table" ? "table" : "timeseries", grid: { x: 0, y: 0, w: 12, h: 8 }, targets: [{ ref: "A", language: "sql", statement, ...(made.kind === "table" ? { format: "table" } : {}) }], options: { ...(made.kind === "bars" ? { style: "bars", stack: "normal" } : {}), ...(made.kind === "stack" ? { stack: "normal", fill: 20 } : {}) } });
     const submit = async (e: Event) => {
       e.preventDefault();
       try {
         let id = where.value;
-        if (!id) id = (await json<{ id: string }>("/dashboards", { body: { body: { title: title.value, time: { from: p.state.range.from, to: p.state.range.to }, panels: [panel(1, 0)] } } })).id;
+        if (!id) id = (await json<{ id: string }>("/dashboards", { body: { body: { title: title.value, time: { from: p.state.range.from, to: p.state.range.to }, panels: [panel(1)] } } })).id;
         else {
-          const d = await json<Listed & { body: { panels: { id: number; grid: { y: number; h: number } }[] } }>(`/dashboards/${encodeURIComponent(id)}`), panels = d.body.panels;
-          await json(`/dashboards/${encodeURIComponent(id)}`, { method: "PUT", headers: { "If-Match": `"${d.version}"` }, body: { shared: d.shared, body: { ...d.body, panels: [...panels, panel(Math.max(0, ...panels.map((x) => x.id)) + 1, Math.max(0, ...panels.map((x) => x.grid.y + x.grid.h)))] } } });
+          const [{ add }, d] = await Promise.all([import("../dashboard/model.ts"), json<Listed & { body: { panels: Panel[] } }>(`/dashboards/${encodeURIComponent(id)}`)]), panels = d.body.panels;
+          await json(`/dashboards/${encodeURIComponent(id)}`, { method: "PUT", headers: { "If-Match": `"${d.version}"` }, body: { shared: d.shared, body: { ...d.body, panels: add(panels, panel(Math.max(0, ...panels.map((x) => x.id)) + 1) as Panel) } } });
         }
         close();
         toast("Panel added", { action: { text: "Open", on: () => { location.href = `${orgPath("dashboards")}/${encodeURIComponent(id)}`; } } });

@@ -3,6 +3,7 @@ import { explain, json } from "../lib/api.ts";
 import { orgPath } from "../lib/boot.ts";
 import { button, h } from "../lib/dom.ts";
 import { dialog, toast } from "../lib/layers.ts";
+import type { Panel } from "../dashboard/model.ts";
 import { letter, type State } from "./state.ts";
 
 interface Head { id: string; name: string; editable: boolean }
@@ -10,7 +11,6 @@ interface Head { id: string; name: string; editable: boolean }
 const failed = (what: string) => (e: unknown) => { const err = explain(e); toast(`${what}: ${err.message}${err.hint ? ` ${err.hint}` : ""}`, { error: true }); };
 
 export const title = (s: State) => s.queries.find((q) => q.text)?.text.slice(0, 80) ?? "";
-interface Panel { id: number; title?: string; type: string; grid: { x: number; y: number; w: number; h: number }; targets: unknown[]; options?: Record<string, unknown> }
 interface Dashboard { title: string; panels: Panel[] }
 
 const dashboardUnits: Record<string, string> = { "/s": "ops" }; // where dashboards have another name for it
@@ -20,7 +20,7 @@ export function panelOf(s: State, name: string, unit: string): Omit<Panel, "id" 
   const table = s.view === "table";
   return {
     title: name, type: table ? "table" : s.view === "heatmap" ? "heatmap" : "timeseries",
-    targets: s.queries.map((q, i) => ({ ref: letter(i), language: "promql", statement: q.text, ...(table && s.instant ? { instant: true } : {}), ...(table ? { format: "table" } : {}), ...(s.step ? { step: s.step } : {}), ...(q.hidden ? { hidden: true } : {}) })).filter((t) => t.statement),
+    targets: s.queries.map((q, i) => ({ ref: letter(i), language: "promql" as const, statement: q.text, ...(table && s.instant ? { instant: true } : {}), ...(table ? { format: "table" } : {}), ...(s.step ? { step: s.step } : {}), ...(q.hidden ? { hidden: true } : {}) })).filter((t) => t.statement),
     options: { ...(unit ? { unit: dashboardUnits[unit] ?? unit } : {}), ...(s.kind === "stack" ? { stack: "normal" } : {}), ...(s.kind === "bars" ? { style: "bars" } : {}), ...(s.kind === "area" || s.kind === "stack" ? { fill: 25 } : {}), ...(s.log ? { log: 10 } : {}) },
   };
 }
@@ -51,10 +51,10 @@ export async function addToDashboard(s: State, unit: string): Promise<void> {
 
 /** Puts the panel below what is on the dashboard. A change by somebody else meanwhile is an error, not overwritten. */
 async function put(panel: ReturnType<typeof panelOf>, id: string, fresh: string): Promise<string> {
-  const grid = (panels: Panel[]) => ({ x: 0, y: Math.max(0, ...panels.map((p) => p.grid.y + p.grid.h)), w: 12, h: 8 });
-  if (!id) return (await json<Head>("/dashboards", { body: { body: { title: fresh || "Metrics", panels: [{ id: 1, grid: grid([]), ...panel }] } } })).id;
-  const d = await json<{ version: number; shared: boolean; body: Dashboard }>(`/dashboards/${encodeURIComponent(id)}`);
+  const grid = { x: 0, y: 0, w: 12, h: 8 };
+  if (!id) return (await json<Head>("/dashboards", { body: { body: { title: fresh || "Metrics", panels: [{ id: 1, grid, ...panel }] } } })).id;
+  const [{ add }, d] = await Promise.all([import("../dashboard/model.ts"), json<{ version: number; shared: boolean; body: Dashboard }>(`/dashboards/${encodeURIComponent(id)}`)]);
   const panels = d.body.panels ?? [];
-  await json(`/dashboards/${encodeURIComponent(id)}`, { method: "PUT", body: { shared: d.shared, version: d.version, body: { ...d.body, panels: [...panels, { id: 1 + Math.max(0, ...panels.map((p) => p.id)), grid: grid(panels), ...panel }] } } });
+  await json(`/dashboards/${encodeURIComponent(id)}`, { method: "PUT", body: { shared: d.shared, version: d.version, body: { ...d.body, panels: add(panels, { id: 1 + Math.max(0, ...panels.map((p) => p.id)), grid, ...panel }) } } });
   return id;
 }

@@ -1,0 +1,1 @@
+import"./c.3POHHW3N.js";import"./c.LRODMJYA.js";

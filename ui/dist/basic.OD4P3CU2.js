@@ -1,1 +1,0 @@
-import"./c.NL5UHVVA.js";import"./c.A6LXTHNP.js";
