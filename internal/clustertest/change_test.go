@@ -12,8 +12,8 @@ import (
 // ledgers write through every router, with and without idempotency keys.
 func ledgers(t *testing.T, routers ...*mstest.Node) []*mstest.Ledger {
 	ls := []*mstest.Ledger{
-		mstest.NewLedger("plain", mstest.LedgerOptions{Writers: 2, Pause: 5 * time.Millisecond}, routers...),
-		mstest.NewLedger("keyed", mstest.LedgerOptions{Writers: 2, Pause: 5 * time.Millisecond, Keyed: true}, routers...),
+		mstest.NewLedger("plain", mstest.LedgerOptions{Writers: 2, Pause: 5 * time.Millisecond, Streams: 8}, routers...),
+		mstest.NewLedger("keyed", mstest.LedgerOptions{Writers: 2, Pause: 5 * time.Millisecond, Streams: 8, Keyed: true}, routers...),
 	}
 	for _, l := range ls {
 		t.Cleanup(l.End)
@@ -26,7 +26,7 @@ func settled(t *testing.T, limit time.Duration, ls ...*mstest.Ledger) {
 	t.Helper()
 	for _, l := range ls {
 		before := l.Acked()
-		mstest.WaitFor(t, limit, "writes to "+l.Stream+" go on", func() bool { return l.Acked() > before })
+		mstest.WaitFor(t, limit, "writes to "+l.Streams[0]+" go on", func() bool { return l.Acked() > before })
 	}
 }
 
@@ -48,7 +48,7 @@ func noFailures(t *testing.T, since time.Time, what string, ls ...*mstest.Ledger
 	t.Helper()
 	for _, l := range ls {
 		for _, f := range l.Failures(since) {
-			t.Errorf("%s: %s through %s at +%s: %d %s", what, l.Stream, f.Node, f.At.Sub(since).Round(time.Millisecond), f.Status, f.Reply)
+			t.Errorf("%s: %s through %s at +%s: %d %s", what, l.Streams[0], f.Node, f.At.Sub(since).Round(time.Millisecond), f.Status, f.Reply)
 		}
 	}
 }

@@ -86,6 +86,14 @@ func (r *reader) check(t *testing.T) {
 func (r *reader) end(t *testing.T, since time.Time) {
 	t.Helper()
 	r.check(t)
+	r.noneFailed(t, since)
+}
+
+// noneFailed says whether a query failed since a time.
+func (r *reader) noneFailed(t *testing.T, since time.Time) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for i, f := range r.failed {
 		if r.at[i].After(since) {
 			t.Errorf("a query failed at +%s: %s", r.at[i].Sub(since).Round(time.Millisecond), f)

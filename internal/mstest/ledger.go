@@ -14,15 +14,15 @@ import (
 // Ledger sends numbered records and remembers what came of them. Whatever happens to the nodes, three figures must be zero: lost = acked − returned,
 // dup = count − distinct, ghost = returned − attempted.
 type Ledger struct {
-	Stream string
-	nodes  []*Node // they take the records in turn
-	keyed  bool
-	next   atomic.Int64
-	turn   atomic.Int64
-	pause  time.Duration
-	stop   chan struct{}
-	once   sync.Once // of stop
-	wg     sync.WaitGroup
+	Streams []string
+	nodes   []*Node // they take the records in turn
+	keyed   bool
+	next    atomic.Int64
+	turn    atomic.Int64
+	pause   time.Duration
+	stop    chan struct{}
+	once    sync.Once // of stop
+	wg      sync.WaitGroup
 
 	mu      sync.Mutex
 	acked   map[int64]bool
@@ -45,15 +45,21 @@ type Failure struct {
 type LedgerOptions struct {
 	Writers int
 	Pause   time.Duration // of a writer after each write
+	// Streams is how many streams the records are spread over, so that in a cluster every intake has some; 0: one, of the ledger's name.
+	Streams int
 	// Keyed sends each write with an Idempotency-Key, and again until a node says what came of it: then also what is unknown may not be there twice. Else each
 	// write is sent once.
 	Keyed bool
 }
 
-// NewLedger starts to write to a stream through the nodes, until End.
-func NewLedger(stream string, o LedgerOptions, nodes ...*Node) *Ledger {
+// NewLedger starts to write through the nodes, until End.
+func NewLedger(name string, o LedgerOptions, nodes ...*Node) *Ledger {
+	streams := []string{name}
+	for i := 1; i < o.Streams; i++ {
+		streams = append(streams, fmt.Sprintf("%s_%d", name, i))
+	}
 	l := &Ledger{
-		Stream: stream, nodes: nodes, keyed: o.Keyed, pause: o.Pause, stop: make(chan struct{}),
+		Streams: streams, nodes: nodes, keyed: o.Keyed, pause: o.Pause, stop: make(chan struct{}),
 		acked: map[int64]bool{}, refused: map[int64]bool{}, answers: map[int]int{}, lastAck: time.Now(),
 	}
 	for range o.Writers {
@@ -89,11 +95,12 @@ func (l *Ledger) write() {
 // send makes one call and says whether its outcome is known.
 func (l *Ledger) send(from int64, n int, body string) (known bool) {
 	node := l.nodes[int(l.turn.Add(1))%len(l.nodes)]
+	stream := l.Streams[int(from)%len(l.Streams)]
 	var headers []string
 	if l.keyed {
-		headers = append(headers, fmt.Sprintf("Idempotency-Key: %s-%d", l.Stream, from))
+		headers = append(headers, fmt.Sprintf("Idempotency-Key: %s-%d", stream, from))
 	}
-	code, reply := node.Do("POST", "/api/v1/intake/json/"+l.Stream, node.Token, "application/x-ndjson", []byte(body), headers...)
+	code, reply := node.Do("POST", "/api/v1/intake/json/"+stream, node.Token, "application/x-ndjson", []byte(body), headers...)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.answers[code]++
@@ -168,15 +175,17 @@ func (l *Ledger) Gap() time.Duration {
 func (l *Ledger) Check(t testing.TB, n *Node, when string) {
 	t.Helper()
 	var rows [][]any
-	WaitFor(t, 60*time.Second, "an answer "+when, func() bool {
-		a, err := n.TrySQL("SELECT seq, count(*) AS n FROM " + l.Stream + " GROUP BY seq LIMIT 100000000")
-		if err != nil || a.Partial {
-			t.Logf("%s: %v partial %v", when, err, a.Partial)
-			return false
-		}
-		rows = a.Rows
-		return true
-	})
+	for _, stream := range l.Streams {
+		WaitFor(t, 60*time.Second, "an answer "+when, func() bool {
+			a, err := n.TrySQL("SELECT seq, count(*) AS n FROM " + stream + " GROUP BY seq LIMIT 100000000")
+			if err != nil || a.Partial {
+				t.Logf("%s: %s: %v partial %v", when, stream, err, a.Partial)
+				return false
+			}
+			rows = append(rows, a.Rows...)
+			return true
+		})
+	}
 	returned := map[int64]bool{}
 	dup, ghost, lost := 0, 0, 0
 	for _, r := range rows {
