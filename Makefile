@@ -35,6 +35,10 @@ run: build ## build and start a standalone node in ./data, without any configura
 dev: build ## start a node in ./data/dev with a known owner (dev@localhost.test / millstream-dev)
 	MS_NODE_DATA_DIR=$(CURDIR)/data/dev MS_AUTH_ROOT_EMAIL=dev@localhost.test MS_AUTH_ROOT_PASSWORD=millstream-dev MS_TELEMETRY_LOG_LEVEL=debug $(BIN)/millstream serve
 
+.PHONY: cluster
+cluster: build ## start a small cluster of split roles in ./data/cluster, to play with; it prints the URL and how to sign in
+	go run ./scripts/cluster -binary $(BIN)/millstream
+
 .PHONY: test
 test: deps $(VERSITYGW) ## run every test: Go with the race detector against real PostgreSQL and a real S3 server, then the pages in a real browser
 	$(MAKE) check
@@ -107,6 +111,10 @@ e2e: build browser $(OTELCOL) $(PROMETHEUS) ## real senders against a real node,
 .PHONY: faults
 faults: build $(VERSITYGW) ## the long fault campaigns; their short versions run in test
 	MS_FAULTS=full go test -count=1 -timeout 120m ./internal/faults ./ingest/... ./store/...
+
+.PHONY: cluster-test
+cluster-test: build $(VERSITYGW) ## the long campaign against a cluster of processes: 2 routers, 3 intakes, 3 queriers, 2 compactors, 2 alert nodes; its short version runs in test
+	MS_CLUSTER=full MS_TEST_BINARY=$(BIN)/millstream go test -count=1 -timeout 120m -v -run 'TestProcesses' ./internal/clustertest
 
 $(VERSITYGW):
 	GOBIN=$(CACHE)/bin go install github.com/versity/versitygw/cmd/versitygw@$(VERSITYGW_VERSION)

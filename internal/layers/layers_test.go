@@ -24,7 +24,7 @@ var rows = [][]string{
 	{"api", "web"},
 	{"internal/app"},
 	{"internal/mstest"},
-	{"cmd"},
+	{"cmd", "scripts"},
 }
 
 // depth is the longest chain of our own imports that is allowed up to internal/app, the top. What starts nodes stands in front of it: the command, and tests.
