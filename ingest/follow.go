@@ -164,13 +164,13 @@ func (f *follower) follow(ctx context.Context, n *followed) {
 		if ctx.Err() != nil {
 			return
 		}
+		n.begun()
 		n.ended = err == nil
 		if err != nil && !n.lost {
 			f.m.log.Warn("a live tail lost a node", "node", n.wal.Node, "error", err)
 			f.tell(Followed{Gap: fmt.Sprintf("node %s cannot be reached: records that it takes are missing until it is back", n.wal.Node)})
 			n.lost = true
 		}
-		n.begun()
 		if sleep(ctx, f.m.followEvery) != nil {
 			return
 		}

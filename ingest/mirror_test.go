@@ -26,7 +26,7 @@ import (
 var (
 	_ Holder = (*Writer)(nil)
 
-	mirrorSeeds = flag.Int("mirror.seeds", campaign(15, 2000), "seeds of the mirror simulation")
+	mirrorSeeds = flag.Int("mirror.seeds", campaign(10, 2000), "seeds of the mirror simulation")
 	mirrorSeed  = flag.Int64("mirror.seed", -1, "run this seed of the mirror simulation alone")
 )
 
