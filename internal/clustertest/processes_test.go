@@ -49,9 +49,12 @@ func (s *site) load() {
 	for _, l := range s.ledgers() {
 		s.t.Cleanup(l.End)
 	}
-	settled(s.t, 30*time.Second, s.ledgers()...)
 	s.reads = nil
 	for i, stream := range []string{"plain", "plain_1", "keyed_2"} {
+		mstest.WaitFor(s.t, 30*time.Second, "there are records in "+stream, func() bool {
+			_, err := routers[0].TrySQL("SELECT count(*) FROM " + stream)
+			return err == nil
+		})
 		s.reads = append(s.reads, startReader(s.t, routers[i%len(routers)], stream))
 	}
 }
