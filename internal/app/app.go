@@ -121,8 +121,7 @@ func (p *parts) services(db *database) []node.Service {
 	add(true, "telemetry", p.selfCollect)
 	add(p.router != nil, "otlp", p.serveOTLP)
 	add(true, "http", p.serveHTTP)
-	add(true, "announce", p.announce)
-	return list
+	return append(list, node.Service{Name: "announce", Run: p.announce, Grace: leaveTimeout + p.viewAge()}) // whatever the others have
 }
 
 // LimitHeap makes the garbage collector work harder rather than let the process's heap pass the node's share: of what the SQL engine may not have, a quarter is
@@ -159,6 +158,9 @@ func WithStore(ctx context.Context, cfg *config.Config, o Options, f func(*store
 	defer func() { err = joinClose(err, db.close()) }()
 	return f(p.store, p.log)
 }
+
+// leaveTimeout is longer than membership tries to delete the node's row.
+const leaveTimeout = 6 * time.Second
 
 // announce is the last to start: then the node is ready, and says how to use it. It is the first to stop: the row goes, and the node goes on as before until no
 // other can have a view with it.
