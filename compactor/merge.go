@@ -149,6 +149,9 @@ func (c *Compactor) write(ctx context.Context, g *Group, data, index *os.File) (
 			return out, err
 		}
 		handles = append(handles, h)
+		if err := h.Complete(ctx); err != nil {
+			return out, err
+		}
 	}
 	first := g.Inputs[0].Segment
 	out = millstream.Segment{ID: millstream.SegmentID(uuid.NewString()), Org: first.Org, Stream: first.Stream, Signal: first.Signal, Level: g.Level}

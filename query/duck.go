@@ -166,7 +166,7 @@ func (x *export) segment(ctx context.Context, v *sql.BoundTable, t *table, s mil
 	x.handles = append(x.handles, h)
 	x.rows.Add(s.Rows)
 	x.bytes.Add(s.Data.Length)
-	return h.DataPath(), nil
+	return h.DataPath(ctx)
 }
 
 // sameTypes says whether DuckDB may read a view's columns from the segment's own file: it must not make texts of what is no text there.

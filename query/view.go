@@ -184,7 +184,7 @@ func SegmentOpener() func(s millstream.Segment, data, index cache.File) (any, er
 }
 
 // errGone is a segment whose object is no longer there: it was merged away after the snapshot.
-var errGone = errors.New("the segment's object is gone")
+var errGone = cache.ErrGone
 
 // fetch pins a segment in the cache.
 func (e *Engine) fetch(ctx context.Context, q *task, s millstream.Segment) (*cache.Handle, error) {

@@ -124,10 +124,27 @@ func (c *columnReader) stored(p int) ([]byte, error) {
 	}
 	b := c.window[pg.off-c.winOff:][:size]
 	if checksum(b) != pg.sum {
-		return nil, damaged("a page's checksum differs")
+		if err := c.again(pg.off, size, pg.sum, "a page's checksum differs"); err != nil {
+			return nil, err
+		}
+		b = c.window
 	}
 	c.x.stats.ScannedBytes += size
 	return b[pg.header:], nil
+}
+
+// again reads bytes that fail their checksum once more, if that may give others.
+func (c *columnReader) again(off, size int64, sum uint32, what string) error {
+	if !Distrust(c.x.data, c.x.info.dataBase+c.col.offset+off, size) {
+		return damaged(what)
+	}
+	if err := c.read(off, off+size); err != nil {
+		return err
+	}
+	if checksum(c.window) != sum {
+		return damaged(what)
+	}
+	return nil
 }
 
 func (c *columnReader) wanted(p int) bool {
@@ -141,7 +158,7 @@ func (c *columnReader) read(from, end int64) error {
 		return damaged("a page lies outside of its run")
 	}
 	c.window = resize(c.window, int(end-from))
-	if err := readFull(c.x.r.data, c.window, c.x.info.dataBase+c.col.offset+from); err != nil {
+	if err := readFull(c.x.data, c.window, c.x.info.dataBase+c.col.offset+from); err != nil {
 		return err
 	}
 	c.winOff, c.winEnd = from, end

@@ -74,7 +74,9 @@ func (c *columnReader) dictBytes(off int64, header, size, raw int, sum uint32) (
 		return nil, err
 	}
 	if checksum(c.window) != sum {
-		return nil, damaged("a dictionary's checksum differs")
+		if err := c.again(off, int64(header+size), sum, "a dictionary's checksum differs"); err != nil {
+			return nil, err
+		}
 	}
 	c.winEnd = 0 // these are no pages
 	c.x.stats.ScannedBytes += int64(header + size)

@@ -160,7 +160,7 @@ func (r *Reader) batch(i int) (*millstream.Batch, error) {
 	if err != nil {
 		return nil, err
 	}
-	state := &readers{r: r, stats: &x.stats, byName: map[string]*columnReader{}}
+	state := &readers{r: r, data: r.data, stats: &x.stats, byName: map[string]*columnReader{}}
 	defer state.release()
 	x.pieces = []piece{&runScan{readers: state, run: i, info: &r.runs[i]}}
 	return out, x.run()

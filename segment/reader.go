@@ -190,7 +190,7 @@ func (r *Reader) Scan(ctx context.Context, s Scan, emit func(*millstream.Batch) 
 	if err != nil {
 		return ScanStats{}, err
 	}
-	state := &readers{r: r, stats: &x.stats, byName: map[string]*columnReader{}, types: s.Types}
+	state := &readers{r: r, data: Bind(ctx, r.data), stats: &x.stats, byName: map[string]*columnReader{}, types: s.Types}
 	defer state.release()
 	for i := range r.runs {
 		x.pieces = append(x.pieces, &runScan{readers: state, run: i, info: &r.runs[i]})

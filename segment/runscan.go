@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"io"
 	"sync"
 
 	"github.com/millstream/millstream"
@@ -9,6 +10,7 @@ import (
 // readers are the column readers of one scan. They go from run to run with their buffers.
 type readers struct {
 	r      *Reader
+	data   io.ReaderAt // of r, for as long as the scan may go on
 	stats  *ScanStats
 	byName map[string]*columnReader
 	words  []string // fields that Match searches

@@ -44,6 +44,9 @@ func readFull(r io.ReaderAt, p []byte, off int64) error {
 		if err == nil || err == io.EOF {
 			err = io.ErrUnexpectedEOF
 		}
+		if millstream.KindOf(err) != millstream.Internal { // the end of a context, or a file that is fetched as it is read: the reason counts
+			return err
+		}
 		return millstream.Wrap(millstream.Internal, err, "a segment ends early or cannot be read")
 	}
 	return nil

@@ -1,8 +1,8 @@
-// Package cache keeps segments on the local disk and open for reading.
+// Package cache keeps segments on the local disk, as much of each as is read, and open for reading.
 //
-// A file of the cache is one extent, named by its segment's checksums, so it is either the right bytes or damaged; every byte is checked when it is fetched and
-// again when a process first opens the file. Segments in use are pinned; of the others the least recently used go first. What the object store already holds as a file of
-// its own on this machine is read in place and takes no room.
+// A segment's index is fetched whole; of its data the blocks that somebody reads. Every byte is checked when it is first read in a process, DESIGN.md tells
+// against what. Segments in use are pinned; of the others the data of the least recently used goes first, and the indexes that the node is to keep go last. What
+// the object store already holds as a file of its own on this machine is read in place and takes no room.
 package cache
 
 import (
@@ -12,8 +12,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -41,10 +41,13 @@ const (
 )
 
 const (
-	maxFetches   = 8               // fetches at a time
+	maxFetches   = 16              // fetches at a time
 	fetchTimeout = 2 * time.Minute // a fetch goes on when the query that started it has gone
-	maxShut      = 64 << 10        // closed segments that are remembered
+	maxInPlace   = 64 << 10        // closed segments of local objects that are remembered as checked
 )
+
+// ErrGone is a segment whose object is no longer there: it was merged away and deleted.
+var ErrGone = millstream.Errorf(millstream.NotFound, "the segment's object is gone")
 
 // Bucket is what the cache reads objects from.
 type Bucket interface {
@@ -54,51 +57,57 @@ type Bucket interface {
 // placed is a bucket whose objects are local files.
 type placed interface{ Path(key string) string }
 
-// File is one local file of a segment.
+// File is one extent of a segment. That of the data may be a *Blocks, which fetches what is read.
 type File struct {
 	io.ReaderAt
 	Size int64
-	Path string
 }
 
 // Cache keeps segments. It is safe for concurrent use.
 type Cache struct {
 	cfg     Config
 	metrics *cacheMetrics
+	lock    *os.File        // keeps other processes off the directory
 	ctx     context.Context // of fetches; ends with Close
 	stop    context.CancelFunc
 	wg      sync.WaitGroup // fetches
 	fetches chan struct{}  // holds a token per running fetch
 
 	mu      sync.Mutex
-	entries map[string]*entry // by key
-	idle    *list.List        // of *entry without pins whose files are open, least recently used first
-	shut    *list.List        // of *entry without pins whose files are closed, least recently used first; all were used before those of idle
-	size    int64             // bytes of own files
-	stray   map[string]int64  // files of an earlier process that no segment has asked for yet, by name
+	entries map[string]*entry  // by key
+	idle    list.List          // entries without pins whose files are open, least recently used first
+	rest    [classes]list.List // entries without pins by what may be removed of them, least recently used first
+	size    int64              // bytes of own files
+	kept    int64              // of these, bytes of indexes that are to be kept
+	round   int64              // of Keep; 0 before the first one has ended
 }
 
-// entry is one segment. Its fields are guarded by Cache.mu; a loading entry belongs to its loader until loaded is closed.
+// entry is one segment. Its fields are guarded by Cache.mu.
 type entry struct {
-	key    string
-	loaded chan struct{} // closed once the load ended
-	err    error         // of the load; the entry is then out of the map
-	parts  [2]part       // data, index
-	value  any           // what Open gave; nil while the files are closed
-	closed func() error
-	pins   int
-	item   *list.Element // in list; nil while pinned or loading
-	list   *list.List    // idle or shut
+	key     string
+	pins    int
+	load    *load       // under way; nil: none
+	value   any         // what Open gave; nil while the files are closed
+	files   []io.Closer // that are open
+	blocks  *Blocks     // of the data; nil while it is closed, or read in place
+	checked [2]bool     // what lies here of data and index was compared with the catalog in this process
+	onDisk  [2]int64    // bytes of own files of data and index
+	round   int64       // the last round of Keep that named it
+	open    place       // in idle
+	at      place       // in rest
+
+	fetched atomic.Int64 // bytes, since the entry was made
 }
 
-// part is one extent as a local file.
-type part struct {
-	path string
-	size int64
-	own  bool // a file of the cache, not of the object store
+// load is the opening of a segment's files, or only the fetch of its index; its results are there once done is closed.
+type load struct {
+	done   chan struct{}
+	value  any
+	blocks *Blocks
+	err    error
 }
 
-// Open opens the cache, taking over the files that an earlier process left.
+// Open opens the cache, taking over the files that an earlier process left. A directory serves one process at a time.
 func Open(cfg Config) (*Cache, error) {
 	if cfg.MaxSize <= 0 {
 		cfg.MaxSize = DefaultMaxSize
@@ -110,149 +119,135 @@ func Open(cfg Config) (*Cache, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	cfg.Log = cfg.Log.With("component", "cache")
-	c := &Cache{cfg: cfg, metrics: newMetrics(cfg.Registerer), fetches: make(chan struct{}, maxFetches),
-		entries: map[string]*entry{}, idle: list.New(), shut: list.New(), stray: map[string]int64{}}
+	held, err := lock(cfg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cache{cfg: cfg, metrics: newMetrics(cfg.Registerer), lock: held, fetches: make(chan struct{}, maxFetches), entries: map[string]*entry{}}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	if err := c.takeOver(); err != nil {
+		_ = held.Close()
 		return nil, millstream.Wrap(millstream.Unavailable, err, "cannot use the cache directory %s", cfg.Dir)
 	}
 	return c, nil
 }
 
-// takeOver counts the files that are there and removes unfinished ones.
-func (c *Cache) takeOver() error {
-	if err := os.MkdirAll(c.cfg.Dir, 0o700); err != nil {
-		return err
-	}
-	files, err := os.ReadDir(c.cfg.Dir)
-	if err != nil {
-		return err
-	}
-	for _, f := range files {
-		path := filepath.Join(c.cfg.Dir, f.Name())
-		info, err := f.Info()
-		if err != nil || !f.Type().IsRegular() {
-			continue
-		}
-		switch filepath.Ext(f.Name()) {
-		case exts[0], exts[1]:
-			c.stray[f.Name()] = info.Size()
-			c.size += info.Size()
-		case tmpExt:
-			if err := os.Remove(path); err != nil {
-				return err
-			}
-		}
-	}
-	c.metrics.bytes.Set(float64(c.size))
-	return nil
-}
-
 // Handle pins a segment; Release it when done.
 type Handle struct {
-	cache *Cache
-	entry *entry
-	once  sync.Once
-	// Cached says that the segment was on the local disk already.
+	cache  *Cache
+	entry  *entry
+	data   millstream.Extent
+	value  any
+	blocks *Blocks // nil: the data is read in place
+	once   sync.Once
+	began  int64 // what had been fetched of the segment before
+	// Cached says that the segment's index was on the local disk already.
 	Cached bool
 }
 
 // Value is what Config.Open made of the segment.
-func (h *Handle) Value() any { return h.entry.value }
+func (h *Handle) Value() any { return h.value }
 
-// DataPath is the local file with exactly the segment's data extent. It exists until Release.
-func (h *Handle) DataPath() string { return h.entry.parts[0].path }
+// Fetched is how many bytes were fetched from the object store for the segment since the handle was asked for, by whomever.
+func (h *Handle) Fetched() int64 { return h.entry.fetched.Load() - h.began }
 
 // Release unpins the segment. Further calls do nothing.
-func (h *Handle) Release() { h.once.Do(func() { h.cache.unpin(h.entry) }) }
-
-// Get pins a segment, fetching it if it is not there. Several callers of one segment share a fetch, which goes on when one of them leaves.
-func (c *Cache) Get(ctx context.Context, s millstream.Segment) (*Handle, error) {
-	e, loaded, cached := c.pin(s)
-	select {
-	case <-loaded:
-	case <-ctx.Done():
-		c.unpin(e)
-		return nil, ctx.Err()
-	}
-	if e.err != nil {
-		c.unpin(e)
-		return nil, e.err
-	}
-	if cached {
-		c.metrics.hits.Inc()
-	} else {
-		c.metrics.misses.Inc()
-	}
-	return &Handle{cache: c, entry: e, Cached: cached}, nil
+func (h *Handle) Release() {
+	h.once.Do(func() {
+		if h.Cached && h.Fetched() == 0 {
+			h.cache.metrics.hits.Inc()
+		} else {
+			h.cache.metrics.misses.Inc()
+		}
+		h.cache.unpin(h.entry)
+	})
 }
 
-// Has says whether a segment is on the local disk already.
+// Get pins a segment, fetching its index if it is not there. Several callers of one segment share a fetch, which goes on when one of them leaves.
+func (c *Cache) Get(ctx context.Context, s millstream.Segment) (*Handle, error) {
+	e, cached := c.pin(s)
+	h := &Handle{cache: c, entry: e, data: s.Data, began: e.fetched.Load(), Cached: cached}
+	for h.value == nil { // a load under way may be one that opens nothing
+		l, err := c.await(ctx, e, s, true)
+		if err != nil {
+			c.unpin(e)
+			return nil, err
+		}
+		h.value, h.blocks = l.value, l.blocks
+	}
+	return h, nil
+}
+
+// Has says whether a segment's index is on the local disk already.
 func (c *Cache) Has(s millstream.Segment) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.entries[keyOf(s)]
-	if e == nil {
-		return c.present(s)
-	}
-	select {
-	case <-e.loaded:
-		return true
-	default:
-		return false
-	}
+	return e != nil && e.onDisk[indexFile] > 0 || c.whole(s.Index)
 }
 
 // keyOf names an entry by content: a segment whose bytes are equal is the same.
 func keyOf(s millstream.Segment) string { return s.Data.Checksum + s.Index.Checksum }
 
-// pin finds or starts an entry and pins it; loaded is closed once it is usable, or has failed.
-func (c *Cache) pin(s millstream.Segment) (e *entry, loaded <-chan struct{}, cached bool) {
+// pin finds or makes the entry of a segment and pins it.
+func (c *Cache) pin(s millstream.Segment) (e *entry, cached bool) {
 	key := keyOf(s)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if e = c.entries[key]; e == nil {
-		e = &entry{key: key, loaded: make(chan struct{}), pins: 1}
+		e = &entry{key: key}
 		c.entries[key] = e
-		c.start(e, s)
-		return e, e.loaded, c.present(s)
 	}
-	e.pins++
-	if e.item != nil {
-		e.list.Remove(e.item)
-		e.item = nil
-	}
-	select {
-	case <-e.loaded:
-	default:
-		return e, e.loaded, false
-	}
-	if e.value == nil { // its files were closed meanwhile
-		e.loaded = make(chan struct{})
-		c.start(e, s)
-	}
-	return e, e.loaded, true
+	c.hold(e)
+	return e, e.onDisk[indexFile] > 0 || c.whole(s.Index)
 }
 
-// start loads an entry in the background. The loader holds a pin of its own.
-func (c *Cache) start(e *entry, s millstream.Segment) {
+// hold adds a pin. The caller holds the lock.
+func (c *Cache) hold(e *entry) {
 	e.pins++
-	c.wg.Add(1)
-	go func() {
-		defer c.wg.Done()
+	e.open.leave()
+	e.at.leave()
+}
+
+// await waits until a pinned entry is open, or, if that is all that is asked, has its index; it starts what is missing. The value is nil if the load that it found
+// under way was one that opens nothing.
+func (c *Cache) await(ctx context.Context, e *entry, s millstream.Segment, open bool) (*load, error) {
+	c.mu.Lock()
+	if e.load == nil {
+		if e.value != nil || !open && (e.onDisk[indexFile] > 0 || c.whole(s.Index)) {
+			defer c.mu.Unlock()
+			return &load{value: e.value, blocks: e.blocks}, nil
+		}
+		c.start(e, s, open)
+	}
+	l := e.load
+	c.mu.Unlock()
+	select {
+	case <-l.done:
+		return l, l.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// start loads an entry in the background, with a pin of its own. The caller holds the lock.
+func (c *Cache) start(e *entry, s millstream.Segment, open bool) {
+	l := &load{done: make(chan struct{})}
+	e.load = l
+	c.hold(e)
+	c.wg.Go(func() {
 		ctx, cancel := context.WithTimeout(c.ctx, fetchTimeout)
 		defer cancel()
-		err := c.load(ctx, e, s)
-		c.mu.Lock()
-		if err != nil {
-			e.err = fmt.Errorf("segment %s: %w", s.ID, err)
-			delete(c.entries, e.key)
+		if l.err = c.load(ctx, e, s, open); l.err != nil {
+			l.err = fmt.Errorf("segment %s: %w", s.ID, l.err)
 		}
-		close(e.loaded)
+		c.mu.Lock()
+		l.value, l.blocks, e.load = e.value, e.blocks, nil
 		c.mu.Unlock()
+		close(l.done)
 		c.unpin(e)
 		c.shrink()
-	}()
+	})
 }
 
 // unpin gives a pin back; an entry without pins may be evicted.
@@ -262,31 +257,16 @@ func (c *Cache) unpin(e *entry) {
 	if e.pins--; e.pins > 0 {
 		return
 	}
-	if e.err != nil || c.entries[e.key] != e {
-		c.drop(e)
-		return
+	c.settle(e)
+	if e.value != nil {
+		e.open.enter(&c.idle, e)
 	}
-	c.rest(e, c.idle)
 	for c.idle.Len() > c.cfg.MaxOpen {
-		old := c.idle.Front().Value.(*entry)
-		c.idle.Remove(old.item)
-		c.close(old)
-		c.rest(old, c.shut)
+		c.close(c.idle.Front().Value.(*entry))
 	}
-	for c.shut.Len() > maxShut {
-		c.forgetEntry(c.shut.Front().Value.(*entry))
+	for c.rest[inPlace].Len() > maxInPlace {
+		c.forget(c.rest[inPlace].Front().Value.(*entry))
 	}
-}
-
-// rest puts an entry at the end of a list.
-func (c *Cache) rest(e *entry, l *list.List) { e.item, e.list = l.PushBack(e), l }
-
-// forgetEntry removes an entry that is not pinned, and its files. The caller holds the lock.
-func (c *Cache) forgetEntry(e *entry) {
-	e.list.Remove(e.item)
-	e.item = nil
-	delete(c.entries, e.key)
-	c.drop(e)
 }
 
 // Close ends running fetches and closes all files. Handles must have been released.
@@ -298,6 +278,6 @@ func (c *Cache) Close() error {
 	for _, e := range c.entries {
 		c.close(e)
 	}
-	c.entries, c.idle, c.shut = map[string]*entry{}, list.New(), list.New()
-	return nil
+	clear(c.entries)
+	return c.lock.Close()
 }

@@ -110,6 +110,15 @@ func get(t *testing.T, c *cache.Cache, s millstream.Segment) *cache.Handle {
 	return h
 }
 
+func dataPath(t *testing.T, h *cache.Handle) string {
+	t.Helper()
+	path, err := h.DataPath(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // check reads a segment through the cache and compares its bytes.
 func check(t *testing.T, c *cache.Cache, s millstream.Segment) (cached bool) {
 	t.Helper()
@@ -119,7 +128,7 @@ func check(t *testing.T, c *cache.Cache, s millstream.Segment) (cached bool) {
 	if got := h.Value().(*opened); got.data != string(want) {
 		t.Errorf("segment %s has other data", s.ID)
 	}
-	file, err := os.ReadFile(h.DataPath())
+	file, err := os.ReadFile(dataPath(t, h))
 	if err != nil || !bytes.Equal(file, want) {
 		t.Errorf("the data file of segment %s differs: %v", s.ID, err)
 	}

@@ -5,6 +5,8 @@ import (
 	"hash/crc32"
 	"io"
 	"unsafe"
+
+	"github.com/millstream/millstream/segment"
 )
 
 // pageBuffer reads pages of the chunk column: Parquet data pages of the first version, compressed with zstd, of plain byte arrays in a required column. That is
@@ -21,6 +23,18 @@ func (p *pageBuffer) read(data io.ReaderAt, dataSize int64, at page) error {
 	if err := readFull(data, p.packed, at.offset); err != nil {
 		return err
 	}
+	err := p.unpack()
+	if err != nil && segment.Distrust(data, at.offset, int64(at.size)) {
+		if err := readFull(data, p.packed, at.offset); err != nil {
+			return err
+		}
+		return p.unpack()
+	}
+	return err
+}
+
+// unpack checks and decompresses the page that was read.
+func (p *pageBuffer) unpack() error {
 	h, err := parsePageHeader(p.packed)
 	if err != nil {
 		return err

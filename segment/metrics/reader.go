@@ -11,6 +11,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/segment"
 )
 
 // Reader reads a segment. Opening it reads the index's directory; everything else is read when a query needs it. It is safe for concurrent use.
@@ -338,6 +339,7 @@ func (r *Reader) load(ctx context.Context, refs []rowRef) error {
 		return err
 	}
 	var buf pageBuffer
+	data := segment.Bind(ctx, r.data)
 	for len(refs) > 0 {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -351,7 +353,7 @@ func (r *Reader) load(ctx context.Context, refs []rowRef) error {
 			end = pages[p+1].firstRow
 		}
 		n := sort.Search(len(refs), func(i int) bool { return refs[i].row >= end })
-		if err := buf.read(r.data, r.dataSize, pages[p]); err != nil {
+		if err := buf.read(data, r.dataSize, pages[p]); err != nil {
 			return err
 		}
 		if err := buf.take(refs[:n], pages[p].firstRow, end); err != nil {
