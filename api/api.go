@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/cluster"
 	"github.com/millstream/millstream/ingest/decode"
 	"github.com/millstream/millstream/internal/auth"
 	"github.com/millstream/millstream/query/promql"
@@ -35,6 +36,7 @@ type API struct {
 	Auth      *auth.Service
 	Streams   streams        // ingest.Live
 	Nodes     nodes          // *store.Store
+	Placed    placed         // *store.Store
 	Intake    intaker        // *ingest.Router
 	Query     querier        // *query.Engine
 	Queries   runningQueries // *query.Engine
@@ -48,9 +50,10 @@ type API struct {
 	Names     nameReader     // *query.Engine; nil: only what the database knows is found
 	Documents documents      // *store.Store
 	PromQL    *promql.API
-	Peers     *Peers  // the other nodes; nil: the node is alone
-	Limiter   limiter // per organization and rate class; nil: no limits
-	Checks    []Check // what readyz asks
+	Peers     *Peers               // the other nodes; nil: the node is alone
+	View      func() *cluster.View // who is there and owns segments; it must not block
+	Limiter   limiter              // per organization and rate class; nil: no limits
+	Checks    []Check              // what readyz asks
 	// Drain makes this node leave the cluster, then finish its work and stop. It returns when the node has begun to; once more is no error.
 	Drain    func(ctx context.Context) error
 	Status   func() rpc.Status // how this node is
@@ -70,15 +73,16 @@ type API struct {
 	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed
 	Version        string
 
-	metrics   *metrics
-	unmatched *meters // of requests that no route matched
-	ready     *readiness
-	names     *names
-	watched   *watched
-	ending    *ending
-	passed    func(context.Context) []byte // whom a request that another node passed on is for; nil: requests come from outside
-	stall     time.Duration                // how long the other side of a connection may do nothing; 0: defaultStall
-	spec      []byte                       // the OpenAPI document
+	metrics    *metrics
+	unmatched  *meters // of requests that no route matched
+	ready      *readiness
+	names      *names
+	watched    *watched
+	simulating chan struct{} // holds a token while a simulation runs
+	ending     *ending
+	passed     func(context.Context) []byte // whom a request that another node passed on is for; nil: requests come from outside
+	stall      time.Duration                // how long the other side of a connection may do nothing; 0: defaultStall
+	spec       []byte                       // the OpenAPI document
 }
 
 // limiter says whether an organization may make one more request of a class, and else when. *RateLimiter fits.
@@ -90,7 +94,7 @@ type limiter interface {
 func (a *API) routes() []route {
 	var all []route
 	for _, noun := range []func() []route{
-		a.healthRoutes, a.authRoutes, a.tokenRoutes, a.organizationRoutes, a.userRoutes, a.auditRoutes, a.streamRoutes, a.clusterRoutes, a.openapiRoutes,
+		a.healthRoutes, a.authRoutes, a.tokenRoutes, a.organizationRoutes, a.userRoutes, a.auditRoutes, a.streamRoutes, a.clusterRoutes, a.ownershipRoutes, a.openapiRoutes,
 		a.jsonRoutes, a.otlpRoutes, a.prometheusWriteRoutes, a.nodeRoutes, a.elasticRoutes, a.lokiRoutes,
 		a.queryRoutes, a.promRoutes, a.exploreRoutes, a.searchRoutes, a.traceRoutes,
 		a.viewRoutes, a.dashboardRoutes, a.preferenceRoutes, a.linkRoutes, a.findRoutes,
@@ -123,7 +127,7 @@ func (a *API) QueryHandler(principal func(context.Context) []byte) (http.Handler
 func (a *API) build(routes []route) (http.Handler, error) {
 	a.metrics, a.ready = newMetrics(a.Registerer, a.passed != nil), &readiness{}
 	a.shareEnding()
-	a.watched = &watched{}
+	a.watched, a.simulating = &watched{}, make(chan struct{}, 1)
 	a.names = &names{read: a.Names, log: a.Log, now: a.Now, orgs: map[millstream.OrgID]*orgNames{}}
 	a.unmatched = a.metrics.of("unmatched", "other")
 	for i := range routes {

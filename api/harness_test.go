@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/cluster"
 	"github.com/millstream/millstream/ingest"
 	"github.com/millstream/millstream/internal/auth"
 	"github.com/millstream/millstream/internal/cipher"
@@ -100,7 +101,7 @@ func emptyWorld(t testing.TB, change ...func(*API)) *world {
 		t.Fatal(err)
 	}
 	reg := prometheus.NewRegistry()
-	w.api = &API{Auth: w.auth, Streams: ingest.Live{Store: s}, Nodes: s, Documents: s, Finder: s, Query: cutQuerier{}, Log: log, Registerer: reg, Gatherer: reg, Now: w.now, Version: "test",
+	w.api = &API{Auth: w.auth, Streams: ingest.Live{Store: s}, Nodes: s, Placed: s, View: alone, Documents: s, Finder: s, Query: cutQuerier{}, Log: log, Registerer: reg, Gatherer: reg, Now: w.now, Version: "test",
 		Checks: []Check{{Name: "postgres", Vital: true, Run: s.Ping}}}
 	for _, f := range change {
 		f(w.api)
@@ -297,3 +298,9 @@ func newRegistry() (prometheus.Registerer, prometheus.Gatherer) {
 }
 
 func sprint(args ...any) string { return fmt.Sprint(args...) }
+
+// alone is the view of a node that is the only one.
+func alone() *cluster.View {
+	m := millstream.Member{ID: "alone", PlacementID: "volume", Roles: []string{cluster.Standalone}, MilliCPU: 4000}
+	return cluster.NewView([]millstream.Member{m}, time.Time{}, cluster.Timeouts{})
+}

@@ -39,6 +39,7 @@ type policy struct {
 	role    auth.Role  // the least rank
 	rate    string     // rate class: rateIntake, rateQuery or none
 	action  string     // what a mutating call is called in the audit log
+	asks    bool       // it changes nothing, whatever its method says
 	timeout time.Duration
 }
 
@@ -71,13 +72,16 @@ func readTelemetry() policy {
 // audited names the change a route makes.
 func (p policy) audited(action string) policy { p.action = action; return p }
 
+// asking says that a route only asks, though its question comes by POST.
+func (p policy) asking() policy { p.asks = true; return p }
+
 // check refuses a route that would be served by omission: without a policy, or changing something without a name for it in the audit log.
 func (rt *route) check() error {
 	p := rt.policy
 	if !p.public && !p.known && (p.scope == 0 || p.role == auth.NoRole) {
 		return fmt.Errorf("route %s %s has no policy", rt.method, rt.path)
 	}
-	if rt.mutates() && p.action == "" && p.rate == "" {
+	if rt.mutates() && p.action == "" && p.rate == "" && !p.asks {
 		return fmt.Errorf("route %s %s changes something and has no audit action", rt.method, rt.path)
 	}
 	return nil

@@ -51,6 +51,22 @@ func (l *watched) now(ctx context.Context, a *API) (view nodesView, shape string
 	return l.view, l.shape, l.err
 }
 
+// statuses is what the nodes that could be asked said of themselves.
+func (l *watched) statuses(ctx context.Context, a *API) map[millstream.NodeID]rpc.Status {
+	if _, _, err := l.now(ctx, a); err != nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := make(map[millstream.NodeID]rpc.Status, len(l.status))
+	for id, s := range l.status {
+		if !s.at.IsZero() {
+			out[id] = s.said
+		}
+	}
+	return out
+}
+
 func (l *watched) refresh(ctx context.Context, a *API, now time.Time) {
 	bounded, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()

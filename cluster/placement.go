@@ -122,6 +122,9 @@ type Ranked struct {
 	Cost uint64 // -log2 of the pair's hash over the weight, in Q6.57
 }
 
+// PerCPU is the cost for a weight in CPUs, as a number.
+func (r Ranked) PerCPU() float64 { return float64(r.Cost) / (1 << fraction) * 1000 }
+
 // Rank is the owner of a segment and its standbys in order, at most most of them.
 func (p *Placement) Rank(segment Key, most int) []Ranked {
 	most = min(most, len(p.nodes))

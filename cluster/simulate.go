@@ -44,43 +44,89 @@ type Simulation struct {
 
 // Simulate computes what a change of the nodes would move; nothing is changed. An impossible change is Invalid.
 func Simulate(nodes []Node, c Change, pieces []Piece) (Simulation, error) {
-	before := NewPlacement(nodes)
-	changed, err := c.apply(before.nodes)
+	s, err := NewSimulator(nodes, c)
 	if err != nil {
 		return Simulation{}, err
 	}
+	s.Add(pieces)
+	return s.Result(), nil
+}
+
+// Simulator is Simulate for more segments than are kept at a time. It is not safe for concurrent use.
+type Simulator struct {
+	before, after   *Placement
+	segments, moved int
+	bytes, shifted  int64 // shifted are the bytes that moved
+	moves           map[[2]int32]*Move
+	shares          []Share
+}
+
+// NewSimulator prepares the simulation of a change. An impossible change is Invalid.
+func NewSimulator(nodes []Node, c Change) (*Simulator, error) {
+	before := NewPlacement(nodes)
+	changed, err := c.apply(before.nodes)
+	if err != nil {
+		return nil, err
+	}
 	after := NewPlacement(changed)
-	s := Simulation{Segments: len(pieces), Shares: after.shares()}
-	moves := map[[2]string]*Move{}
-	for _, p := range pieces {
-		var from string
-		if n, ok := before.Owner(p.Key); ok {
-			from = n.ID
-		}
-		to := after.best(p.Key).index
-		s.Bytes += p.Bytes
-		s.Shares[to].Segments++
-		s.Shares[to].Bytes += p.Bytes
-		if id := after.nodes[to].ID; id != from {
-			m := moves[[2]string{from, id}]
-			if m == nil {
-				m = &Move{From: from, To: id}
-				moves[[2]string{from, id}] = m
-			}
-			m.Segments++
-			m.Bytes += p.Bytes
-			s.MovedSegments++
-			s.MovedBytes += p.Bytes
-		}
+	return &Simulator{before: before, after: after, moves: map[[2]int32]*Move{}, shares: after.shares()}, nil
+}
+
+// Add counts some segments.
+func (s *Simulator) Add(pieces []Piece) {
+	keys := make([]Key, len(pieces))
+	for i, p := range pieces {
+		keys[i] = p.Key
 	}
-	for i := range s.Shares {
-		s.Shares[i].Actual = float64(s.Shares[i].Segments) / float64(max(len(pieces), 1))
+	t := NewTable(s.before, keys)
+	was := slices.Clone(t.owner)
+	t.Move(s.after)
+	s.segments += len(pieces)
+	for i, p := range pieces {
+		to := &s.shares[t.owner[i]]
+		to.Segments++
+		to.Bytes += p.Bytes
+		s.bytes += p.Bytes
+		s.move(was[i], t.owner[i], p.Bytes)
 	}
-	for _, m := range moves {
-		s.Moves = append(s.Moves, *m)
+}
+
+// move counts a segment's way from its owner before to the one after, which may be the same.
+func (s *Simulator) move(from, to int32, bytes int64) {
+	var left string
+	if from >= 0 {
+		left = s.before.nodes[from].ID
 	}
-	slices.SortFunc(s.Moves, func(a, b Move) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To)) })
-	return s, nil
+	if left == s.after.nodes[to].ID {
+		return
+	}
+	m := s.moves[[2]int32{from, to}]
+	if m == nil {
+		m = &Move{From: left, To: s.after.nodes[to].ID}
+		s.moves[[2]int32{from, to}] = m
+	}
+	m.Segments++
+	m.Bytes += bytes
+	s.moved++
+	s.shifted += bytes
+}
+
+// Result is what the change would do with the segments that were added.
+func (s *Simulator) Result() Simulation {
+	out := Simulation{Segments: s.segments, MovedSegments: s.moved, Bytes: s.bytes, MovedBytes: s.shifted, Shares: slices.Clone(s.shares)}
+	setActual(out.Shares, s.segments)
+	for _, m := range s.moves {
+		out.Moves = append(out.Moves, *m)
+	}
+	slices.SortFunc(out.Moves, func(a, b Move) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To)) })
+	return out
+}
+
+// setActual sets which part of all segments each share is.
+func setActual(shares []Share, segments int) {
+	for i := range shares {
+		shares[i].Actual = float64(shares[i].Segments) / float64(max(segments, 1))
+	}
 }
 
 // shares are those of the nodes by their weights.

@@ -27,6 +27,9 @@ type Status struct {
 	Rows        uint64 // that its intake took since it started
 	Stored      uint64 // bytes written to the object store since then
 	Fetched     uint64 // bytes read from it
+
+	Cached int64    // bytes that its segment cache holds
+	Warm   *float64 // how much of what it owns is in there, in percent; nil: it does not know
 }
 
 // nodeServer answers for the process itself.
@@ -50,6 +53,7 @@ func (n *nodeServer) Status(context.Context, *rpcpb.StatusRequest) (*rpcpb.Statu
 		Node: string(n.s.Node), Version: n.s.Version, Protocol: Protocol, Incarnation: st.Incarnation, Draining: st.Draining,
 		Cpu: st.CPU, MemoryBytes: uint64(max(st.Memory, 0)), BufferedBytes: uint64(max(st.Buffered, 0)), Queries: uint32(max(st.Queries, 0)),
 		Fenced: st.Fenced, MemoryTotalBytes: uint64(max(st.MemoryTotal, 0)), Rows: st.Rows, StoredBytes: st.Stored, FetchedBytes: st.Fetched,
+		CachedBytes: uint64(max(st.Cached, 0)), WarmPercent: st.Warm,
 	}
 	if !st.Started.IsZero() {
 		out.StartedNs = st.Started.UnixNano()
@@ -81,6 +85,7 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 		Node: millstream.NodeID(r.GetNode()), Version: r.GetVersion(), Protocol: int(r.GetProtocol()), Incarnation: r.GetIncarnation(), Draining: r.GetDraining(),
 		CPU: r.GetCpu(), Memory: int64(r.GetMemoryBytes()), Buffered: int64(r.GetBufferedBytes()), Queries: int(r.GetQueries()),
 		Fenced: r.GetFenced(), MemoryTotal: int64(r.GetMemoryTotalBytes()), Rows: r.GetRows(), Stored: r.GetStoredBytes(), Fetched: r.GetFetchedBytes(),
+		Cached: int64(r.GetCachedBytes()), Warm: r.WarmPercent,
 	}
 	if ns := r.GetStartedNs(); ns != 0 {
 		st.Started = time.Unix(0, ns)

@@ -372,7 +372,7 @@ func (p *parts) newAPI() error {
 	}
 	live := p.live()
 	p.api = &api.API{
-		Auth: p.auth, Streams: live, Nodes: p.store, Documents: p.store, Finder: p.store, Metadata: live, Node: c.Node.ID,
+		Auth: p.auth, Streams: live, Nodes: p.store, Placed: p.store, View: p.membership.View, Documents: p.store, Finder: p.store, Metadata: live, Node: c.Node.ID,
 		Drain: p.drainSelf, Draining: p.membership.Draining, Status: p.status, PeerTimeout: p.peerTimeout(),
 		Checks: p.readiness(),
 		Limits: decode.Limits{

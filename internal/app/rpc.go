@@ -108,14 +108,16 @@ func (p *parts) count(s *rpc.Status) {
 	if err != nil && len(families) == 0 {
 		return
 	}
-	total := map[string]uint64{}
+	total, level := map[string]uint64{}, map[string]float64{}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			total[f.GetName()] += uint64(m.GetCounter().GetValue())
+			level[f.GetName()] += m.GetGauge().GetValue()
 		}
 	}
 	s.Rows = total["millstream_ingest_rows_total"]
 	s.Stored = total["millstream_ingest_uploaded_bytes_total"] + total["millstream_compactor_output_bytes_total"]
 	s.Fetched = total["millstream_cache_fetched_bytes_total"] + total["millstream_compactor_input_bytes_total"]
+	s.Cached = int64(level["millstream_cache_size_bytes"])
 	s.MemoryTotal = int64(config.Memory())
 }

@@ -1511,6 +1511,8 @@ type StatusReply struct {
 	FetchedBytes     uint64                 `protobuf:"varint,14,opt,name=fetched_bytes,json=fetchedBytes,proto3" json:"fetched_bytes,omitempty"`               // read from it
 	MemoryTotalBytes uint64                 `protobuf:"varint,15,opt,name=memory_total_bytes,json=memoryTotalBytes,proto3" json:"memory_total_bytes,omitempty"` // that the node may use
 	Fenced           bool                   `protobuf:"varint,16,opt,name=fenced,proto3" json:"fenced,omitempty"`                                               // another process runs under the node's id
+	CachedBytes      uint64                 `protobuf:"varint,17,opt,name=cached_bytes,json=cachedBytes,proto3" json:"cached_bytes,omitempty"`                  // that its segment cache holds
+	WarmPercent      *float64               `protobuf:"fixed64,18,opt,name=warm_percent,json=warmPercent,proto3,oneof" json:"warm_percent,omitempty"`           // how much of what it owns is in there; absent: it does not know
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -1655,6 +1657,20 @@ func (x *StatusReply) GetFenced() bool {
 		return x.Fenced
 	}
 	return false
+}
+
+func (x *StatusReply) GetCachedBytes() uint64 {
+	if x != nil {
+		return x.CachedBytes
+	}
+	return 0
+}
+
+func (x *StatusReply) GetWarmPercent() float64 {
+	if x != nil && x.WarmPercent != nil {
+		return *x.WarmPercent
+	}
+	return 0
 }
 
 // Traffic is what a node has sent to and got from one peer since it started.
@@ -2119,7 +2135,7 @@ const file_rpc_proto_rawDesc = "" +
 	"\x06values\x18\x02 \x03(\fR\x06values\"\r\n" +
 	"\vPingRequest\"\v\n" +
 	"\tPingReply\"\x0f\n" +
-	"\rStatusRequest\"\x82\x04\n" +
+	"\rStatusRequest\"\xde\x04\n" +
 	"\vStatusReply\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x1a\n" +
@@ -2138,7 +2154,10 @@ const file_rpc_proto_rawDesc = "" +
 	"\fstored_bytes\x18\r \x01(\x04R\vstoredBytes\x12#\n" +
 	"\rfetched_bytes\x18\x0e \x01(\x04R\ffetchedBytes\x12,\n" +
 	"\x12memory_total_bytes\x18\x0f \x01(\x04R\x10memoryTotalBytes\x12\x16\n" +
-	"\x06fenced\x18\x10 \x01(\bR\x06fenced\"\xa9\x01\n" +
+	"\x06fenced\x18\x10 \x01(\bR\x06fenced\x12!\n" +
+	"\fcached_bytes\x18\x11 \x01(\x04R\vcachedBytes\x12&\n" +
+	"\fwarm_percent\x18\x12 \x01(\x01H\x00R\vwarmPercent\x88\x01\x01B\x0f\n" +
+	"\r_warm_percent\"\xa9\x01\n" +
 	"\aTraffic\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
 	"\x04addr\x18\x02 \x01(\tR\x04addr\x12\x16\n" +
@@ -2279,6 +2298,7 @@ func file_rpc_proto_init() {
 	if File_rpc_proto != nil {
 		return
 	}
+	file_rpc_proto_msgTypes[26].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -61,6 +61,66 @@ func (q *Queries) ExpireStream(ctx context.Context, streamID string) (int64, err
 	return result.RowsAffected(), nil
 }
 
+const footprintSpan = `-- name: FootprintSpan :one
+SELECT coalesce(min(max_time), 0)::bigint AS first, coalesce(max(max_time), 0)::bigint AS last FROM segments
+WHERE org_id = $1 AND state = 'live' AND ($2::uuid IS NULL OR stream_id = $2::uuid)
+`
+
+type FootprintSpanParams struct {
+	OrgID    string
+	StreamID *string
+}
+
+type FootprintSpanRow struct {
+	First int64
+	Last  int64
+}
+
+// The times of the newest records of those segments, from the oldest to the newest; 0 and 0 without any.
+func (q *Queries) FootprintSpan(ctx context.Context, arg FootprintSpanParams) (FootprintSpanRow, error) {
+	row := q.db.QueryRow(ctx, footprintSpan, arg.OrgID, arg.StreamID)
+	var i FootprintSpanRow
+	err := row.Scan(&i.First, &i.Last)
+	return i, err
+}
+
+const footprints = `-- name: Footprints :many
+SELECT id, max_time, (data_length + index_length)::bigint AS bytes FROM segments
+WHERE org_id = $1 AND state = 'live' AND ($2::uuid IS NULL OR stream_id = $2::uuid)
+`
+
+type FootprintsParams struct {
+	OrgID    string
+	StreamID *string
+}
+
+type FootprintsRow struct {
+	ID      string
+	MaxTime int64
+	Bytes   int64
+}
+
+// What placement counts of an organization's live segments, of one stream or of all. Read row by row; see db/each.go.
+func (q *Queries) Footprints(ctx context.Context, arg FootprintsParams) ([]FootprintsRow, error) {
+	rows, err := q.db.Query(ctx, footprints, arg.OrgID, arg.StreamID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FootprintsRow
+	for rows.Next() {
+		var i FootprintsRow
+		if err := rows.Scan(&i.ID, &i.MaxTime, &i.Bytes); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const insertSegments = `-- name: InsertSegments :exec
 WITH published AS (
     INSERT INTO wal_ranges (wal_id, from_lsn, to_lsn, checksum)
@@ -139,6 +199,55 @@ func (q *Queries) InsertSegments(ctx context.Context, arg InsertSegmentsParams) 
 		arg.Incarnation,
 	)
 	return err
+}
+
+const liveSegment = `-- name: LiveSegment :one
+SELECT g.id, g.org_id, g.stream_id, g.signal, g.min_time, g.max_time, g.row_count, g.level, g.schema_version, g.data_key, g.data_offset, g.data_length, g.data_sum, g.index_key, g.index_offset, g.index_length, g.index_sum, g.wal_id, g.wal_from, g.wal_to, g.state, g.dead_at, g.node_id, g.incarnation, g.created_at, s.name AS stream FROM segments g JOIN streams s ON s.id = g.stream_id
+WHERE g.id = $1 AND g.org_id = $2 AND g.state = 'live'
+`
+
+type LiveSegmentParams struct {
+	ID    string
+	OrgID string
+}
+
+type LiveSegmentRow struct {
+	Segment Segment
+	Stream  string
+}
+
+func (q *Queries) LiveSegment(ctx context.Context, arg LiveSegmentParams) (LiveSegmentRow, error) {
+	row := q.db.QueryRow(ctx, liveSegment, arg.ID, arg.OrgID)
+	var i LiveSegmentRow
+	err := row.Scan(
+		&i.Segment.ID,
+		&i.Segment.OrgID,
+		&i.Segment.StreamID,
+		&i.Segment.Signal,
+		&i.Segment.MinTime,
+		&i.Segment.MaxTime,
+		&i.Segment.RowCount,
+		&i.Segment.Level,
+		&i.Segment.SchemaVersion,
+		&i.Segment.DataKey,
+		&i.Segment.DataOffset,
+		&i.Segment.DataLength,
+		&i.Segment.DataSum,
+		&i.Segment.IndexKey,
+		&i.Segment.IndexOffset,
+		&i.Segment.IndexLength,
+		&i.Segment.IndexSum,
+		&i.Segment.WalID,
+		&i.Segment.WalFrom,
+		&i.Segment.WalTo,
+		&i.Segment.State,
+		&i.Segment.DeadAt,
+		&i.Segment.NodeID,
+		&i.Segment.Incarnation,
+		&i.Segment.CreatedAt,
+		&i.Stream,
+	)
+	return i, err
 }
 
 const streamSegments = `-- name: StreamSegments :many

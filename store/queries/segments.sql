@@ -43,3 +43,17 @@ UPDATE segments SET state = 'expired', dead_at = now() WHERE stream_id = @stream
 
 -- name: ExpireOrganization :execrows
 UPDATE segments SET state = 'expired', dead_at = now() WHERE org_id = @org_id AND state = 'live';
+
+-- name: Footprints :many
+-- What placement counts of an organization's live segments, of one stream or of all. Read row by row; see db/each.go.
+SELECT id, max_time, (data_length + index_length)::bigint AS bytes FROM segments
+WHERE org_id = @org_id AND state = 'live' AND (sqlc.narg('stream_id')::uuid IS NULL OR stream_id = sqlc.narg('stream_id')::uuid);
+
+-- name: FootprintSpan :one
+-- The times of the newest records of those segments, from the oldest to the newest; 0 and 0 without any.
+SELECT coalesce(min(max_time), 0)::bigint AS first, coalesce(max(max_time), 0)::bigint AS last FROM segments
+WHERE org_id = @org_id AND state = 'live' AND (sqlc.narg('stream_id')::uuid IS NULL OR stream_id = sqlc.narg('stream_id')::uuid);
+
+-- name: LiveSegment :one
+SELECT sqlc.embed(g), s.name AS stream FROM segments g JOIN streams s ON s.id = g.stream_id
+WHERE g.id = @id AND g.org_id = @org_id AND g.state = 'live';
