@@ -7,6 +7,7 @@ import { copy, dialog, toast } from "../lib/layers.ts";
 import { empty, failure, skeleton } from "../lib/states.ts";
 import { Chart, type ChartSeries } from "../el/chart.ts";
 import { isNumber, name } from "./filters.ts";
+import { add } from "../dashboard/grid.ts";
 import type { Panel } from "../dashboard/model.ts";
 import type { LogsPage } from "./page.ts";
 import { bucketWidth } from "./counts.ts";
@@ -120,7 +121,7 @@ async function addToDashboard(p: LogsPage, made: Made, statement: string) {
         let id = where.value;
         if (!id) id = (await json<{ id: string }>("/dashboards", { body: { body: { title: title.value, time: { from: p.state.range.from, to: p.state.range.to }, panels: [panel(1)] } } })).id;
         else {
-          const [{ add }, d] = await Promise.all([import("../dashboard/model.ts"), json<Listed & { body: { panels: Panel[] } }>(`/dashboards/${encodeURIComponent(id)}`)]), panels = d.body.panels;
+          const d = await json<Listed & { body: { panels: Panel[] } }>(`/dashboards/${encodeURIComponent(id)}`), panels = d.body.panels;
           await json(`/dashboards/${encodeURIComponent(id)}`, { method: "PUT", headers: { "If-Match": `"${d.version}"` }, body: { shared: d.shared, body: { ...d.body, panels: add(panels, panel(Math.max(0, ...panels.map((x) => x.id)) + 1) as Panel) } } });
         }
         close();

@@ -3,6 +3,7 @@ import { explain, json } from "../lib/api.ts";
 import { orgPath } from "../lib/boot.ts";
 import { button, h } from "../lib/dom.ts";
 import { dialog, toast } from "../lib/layers.ts";
+import { add } from "../dashboard/grid.ts";
 import type { Panel } from "../dashboard/model.ts";
 import { letter, type State } from "./state.ts";
 
@@ -53,7 +54,7 @@ export async function addToDashboard(s: State, unit: string): Promise<void> {
 async function put(panel: ReturnType<typeof panelOf>, id: string, fresh: string): Promise<string> {
   const grid = { x: 0, y: 0, w: 12, h: 8 };
   if (!id) return (await json<Head>("/dashboards", { body: { body: { title: fresh || "Metrics", panels: [{ id: 1, grid, ...panel }] } } })).id;
-  const [{ add }, d] = await Promise.all([import("../dashboard/model.ts"), json<{ version: number; shared: boolean; body: Dashboard }>(`/dashboards/${encodeURIComponent(id)}`)]);
+  const d = await json<{ version: number; shared: boolean; body: Dashboard }>(`/dashboards/${encodeURIComponent(id)}`);
   const panels = d.body.panels ?? [];
   await json(`/dashboards/${encodeURIComponent(id)}`, { method: "PUT", body: { shared: d.shared, version: d.version, body: { ...d.body, panels: add(panels, { id: 1 + Math.max(0, ...panels.map((p) => p.id)), grid, ...panel }) } } });
   return id;
