@@ -21,6 +21,9 @@ const (
 	forgottenTTL = 10 * time.Minute
 	// catalogTimeout bounds a look-up that a write waits for.
 	catalogTimeout = 5 * time.Second
+	// refreshPatience is how long a write waits for the answer if the stream is known: less than a router waits for a write, or an outage of the database would cost one
+	// write a stream.
+	refreshPatience = 250 * time.Millisecond
 )
 
 // streams caches what the catalog knows of the streams that are written to. A known stream can be written while the database is away.
@@ -83,7 +86,7 @@ func (s *streams) resolve(ctx context.Context, k millstream.StreamKey) (*stream,
 	if known != nil && !known.due(s.now()) {
 		return known, nil
 	}
-	v, err, _ := s.asking.Do(string(k.Org)+"\x00"+k.Signal.String()+"\x00"+k.Name, func() (any, error) {
+	answer := s.asking.DoChan(string(k.Org)+"\x00"+k.Signal.String()+"\x00"+k.Name, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), catalogTimeout)
 		defer cancel()
 		st, err := s.catalog.EnsureStream(ctx, k)
@@ -92,8 +95,19 @@ func (s *streams) resolve(ctx context.Context, k millstream.StreamKey) (*stream,
 		}
 		return s.learn(st), nil
 	})
-	if err == nil {
-		return v.(*stream), nil
+	var patience <-chan time.Time // for ever without anything to go on with
+	if known != nil {
+		patience = time.After(refreshPatience)
+	}
+	var err error
+	select {
+	case r := <-answer:
+		if r.Err == nil {
+			return r.Val.(*stream), nil
+		}
+		err = r.Err
+	case <-patience: // the answer is for the next write
+		return known, nil
 	}
 	switch millstream.KindOf(err) {
 	case millstream.Unavailable, millstream.Timeout, millstream.Internal, millstream.Canceled:

@@ -1,11 +1,15 @@
 package ingest
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/store"
 )
 
 // A record may pass two limits: the builder's of one batch, and the stream's. Both leave their fields in one flat object.
@@ -87,4 +91,41 @@ func TestAnAnnouncedStreamKeepsItsFields(t *testing.T) {
 	if _, moved := fresh.admit(record("c", "d")); moved != 0 || fresh.id == first.id {
 		t.Errorf("a stream made anew has the fields of the one before: %d moved", moved)
 	}
+}
+
+// hanging is a catalog that answers once and then no more, as one behind a network that lost it.
+type hanging struct{ asked int }
+
+func (h *hanging) EnsureStream(ctx context.Context, k millstream.StreamKey) (store.Stream, error) {
+	if h.asked++; h.asked == 1 {
+		return store.Stream{ID: "one", Key: k}, nil
+	}
+	<-ctx.Done()
+	return store.Stream{}, ctx.Err()
+}
+
+// A known stream costs no write the time that a hanging database takes to fail: a router would give the write up before.
+func TestAKnownStreamWaitsLittle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &hanging{}
+		s := NewStreams(h, time.Now)
+		k := millstream.StreamKey{Org: testOrg, Signal: millstream.Logs, Name: "app"}
+		for range 90 {
+			begin := time.Now()
+			if id, err := s.Resolve(t.Context(), k); err != nil || id != "one" {
+				t.Fatalf("%s, %v", id, err)
+			}
+			if took := time.Since(begin); took > refreshPatience {
+				t.Fatalf("a write waited for %s", took)
+			}
+			time.Sleep(time.Second)
+		}
+		if h.asked < 5 {
+			t.Errorf("asked %d times in 90 s", h.asked)
+		}
+		if _, err := s.Resolve(t.Context(), millstream.StreamKey{Org: testOrg, Signal: millstream.Logs, Name: "new"}); millstream.KindOf(err) != millstream.Unavailable {
+			t.Errorf("a new stream: %v", err)
+		}
+		time.Sleep(catalogTimeout) // the last look-up ends
+	})
 }
