@@ -119,12 +119,14 @@ func (f Frame) navigation() []navGroup {
 	if f.may("editor") {
 		data = append(data, org("send", "Send data", "plug"))
 	}
-	return []navGroup{
+	groups := []navGroup{
 		{"Explore", []navLink{org("logs", "Logs", "scroll-text"), org("metrics", "Metrics", "chart-line"), org("traces", "Traces", "waypoints"), org("dashboards", "Dashboards", "layout-dashboard")}},
 		{"Data", data},
-		{"Administration", admin},
-		{"", []navLink{node("cluster/status", "System status", "activity")}},
 	}
+	if f.may("admin") {
+		groups = append(groups, navGroup{"Cluster", []navLink{node("cluster/nodes", "Nodes", "server")}})
+	}
+	return append(groups, navGroup{"Administration", admin}, navGroup{"", []navLink{node("cluster/status", "System status", "activity")}})
 }
 
 // above is the page of the navigation that a page with this title is below; false for those of the navigation themselves.

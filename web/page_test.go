@@ -321,3 +321,28 @@ func TestTargets(t *testing.T) {
 		}
 	}
 }
+
+// The cluster map is for administrators, and the navigation leads there.
+func TestNodesPage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false)
+	r := w.reader().signIn()
+	if a := r.get("/nodes"); a.code != http.StatusSeeOther || a.header.Get("Location") != "/cluster/nodes" {
+		t.Errorf("%d to %q", a.code, a.header.Get("Location"))
+	}
+	if body := r.get("/settings").body; !strings.Contains(body, `href="/cluster/nodes"`) {
+		t.Error("the navigation does not lead there")
+	}
+	who, err := w.auth.Authenticate(t.Context(), "Bearer "+w.grant().Token, "")
+	must(t, err)
+	_, _, err = w.auth.AddMember(t.Context(), who, auth.NewMember{Email: "bob@example.com", Role: auth.Editor, Password: password}, auth.Entry{Action: "user.create", Org: who.Org})
+	must(t, err)
+	bob := w.reader()
+	bob.send("/login", "/login", "email", "bob@example.com", "password", password)
+	if a := bob.get("/cluster/nodes"); a.code != http.StatusForbidden || !strings.Contains(a.body, "for administrators") {
+		t.Errorf("an editor: %d", a.code)
+	}
+	if strings.Contains(bob.get("/settings").body, "/cluster/nodes") {
+		t.Error("the navigation leads an editor to what is not for him")
+	}
+}
