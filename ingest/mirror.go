@@ -286,7 +286,7 @@ func ask[T any](ctx context.Context, m *Mirror, wals []store.WALState, question 
 			ctx, cancel := context.WithTimeout(ctx, m.askPatience(w.ID))
 			defer cancel()
 			answers[i], errs[i] = question(ctx, h, w.ID)
-			m.heard(w.ID, ctx.Err() == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded))
+			m.heard(w.ID, !errors.Is(ctx.Err(), context.DeadlineExceeded))
 		})
 	}
 	asking.Wait()

@@ -285,3 +285,38 @@ func TestMirrorReportsAStaleSnapshot(t *testing.T) {
 	}
 	x.want(0)
 }
+
+// BenchmarkUnflushed is what a small query spends to find the unflushed rows of one stream: of this node's writer, and with a mirror before it.
+func BenchmarkUnflushed(b *testing.B) {
+	s := newSite(b)
+	s.start()
+	ids := []millstream.StreamID{s.stream("app")}
+	s.append(rows("app", 0, 10))
+	wals := []store.WALState{{ID: s.w.WAL()}}
+	var u Unflushed
+	b.Run("writer", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			release := s.w.Hold()
+			for _, w := range wals {
+				got, err := s.w.Unflushed(b.Context(), w.ID, ids[0], w.Position)
+				if err != nil {
+					b.Fatal(err)
+				}
+				u.Logs = append(u.Logs[:0], got.Logs...)
+			}
+			release()
+		}
+	})
+	b.Run("mirror", func(b *testing.B) {
+		b.ReportAllocs()
+		m := NewMirror(MirrorConfig{Writer: s.w})
+		for b.Loop() {
+			release := m.Hold()
+			if _, _, err := m.Unflushed(b.Context(), wals, ids, func(_ int, got Unflushed) { u.Logs = append(u.Logs[:0], got.Logs...) }); err != nil {
+				b.Fatal(err)
+			}
+			release()
+		}
+	})
+}

@@ -122,16 +122,20 @@ func TestStreamPage(t *testing.T) {
 // A stream's own page counts what is not flushed yet, as its list and the API do.
 func TestStreamPageCountsUnflushedRows(t *testing.T) {
 	t.Parallel()
-	catalog := faultyCatalog{pending: ingest.Pending{Rows: 1234, Bytes: 5000, MinTime: 1e18, MaxTime: 2e18}}
+	catalog := faultyCatalog{pending: ingest.Pending{Rows: 1234, Bytes: 5000, MinTime: 1e18, MaxTime: 2e18}, uncounted: []string{"node b did not tell"}}
 	w := newWorld(t, false, func(c *Config) {
 		catalog.Live = c.Catalog.(ingest.Live)
 		c.Catalog = &catalog
 	})
 	w.stream(millstream.Logs, "app")
-	body := w.reader().signIn().get("/shop/streams/logs/app").body
-	for _, want := range []string{"<dt>Rows</dt><dd>1,234</dd>", "<dt>Stored</dt><dd>5.00 kB</dd>", "2033-05-18 03:33"} {
+	r := w.reader().signIn()
+	body := r.get("/shop/streams/logs/app").body
+	for _, want := range []string{"<dt>Rows</dt><dd>1,234</dd>", "<dt>Stored</dt><dd>5.00 kB</dd>", "2033-05-18 03:33", "<p>Node b did not tell.</p>"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("%s is not in the page", want)
 		}
+	}
+	if body := r.get("/shop/streams").body; !strings.Contains(body, "<p>Node b did not tell.</p>") {
+		t.Error("the list does not say that a node is missing")
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -111,4 +113,57 @@ func BenchmarkSmallQuery(b *testing.B) {
 	b.ReportMetric(median("standalone"), "standalone-ms")
 	b.ReportMetric(median("router"), "router-ms")
 	b.ReportMetric(median("router")-median("standalone"), "overhead-ms")
+}
+
+// BenchmarkUnflushedElsewhere asks a querier for a million records that an intake has not flushed: the first time, again, and after 10,000 more.
+func BenchmarkUnflushedElsewhere(b *testing.B) {
+	const rows, each = 1_000_000, 5_000
+	c := mstest.StartCluster(b, mstest.ClusterOptions{Env: []string{
+		"MS_INTAKE_FLUSH_INTERVAL_SECS=3600", "MS_INTAKE_BUFFER_SIZE=4GiB", "MS_INTAKE_BUFFER_TOTAL=4GiB",
+	}}, "router", "intake", "querier")
+	router, intake, querier := c.Router(), c.Of("intake")[0], c.Of("querier")[0]
+	send := func(first, n int) {
+		for i := first; i < first+n; i += each {
+			if status, body := router.Do("POST", "/api/v1/intake/json/big", router.Token, "application/x-ndjson", batch(i, each)); status != http.StatusOK {
+				b.Fatalf("status %d: %s", status, body)
+			}
+		}
+		time.Sleep(2 * time.Second) // for the seals
+	}
+	ask := func(what string, want int64) {
+		came, mine, theirs, began := fetched(b, querier), querier.CPU(), intake.CPU(), time.Now()
+		a := router.SQL("SELECT service, count(*) AS n FROM big GROUP BY service")
+		if a.Stats.UnflushedRows != want {
+			b.Fatalf("%d unflushed rows of %d", a.Stats.UnflushedRows, want)
+		}
+		b.ReportMetric(float64(time.Since(began).Microseconds())/1000, what+"-ms")
+		b.ReportMetric(float64((querier.CPU()-mine).Microseconds())/1000, what+"-querier-CPU-ms")
+		b.ReportMetric(float64((intake.CPU()-theirs).Microseconds())/1000, what+"-intake-CPU-ms")
+		b.ReportMetric((fetched(b, querier)-came)/1e6, what+"-MB")
+	}
+	send(0, rows)
+	b.ResetTimer()
+	ask("first", rows)
+	for range b.N {
+		ask("again", rows)
+	}
+	send(rows, 10_000)
+	ask("more", rows+10_000)
+	b.ReportMetric(0, "ns/op")
+}
+
+// fetched is how many bytes of other nodes' unflushed rows a node has fetched.
+func fetched(b *testing.B, n *mstest.Node) float64 {
+	_, body := n.Do("GET", "/metrics", "", "", nil)
+	for line := range strings.Lines(string(body)) {
+		if v, ok := strings.CutPrefix(strings.TrimSpace(line), "millstream_ingest_mirror_fetched_bytes_total "); ok {
+			sum, err := strconv.ParseFloat(v, 64)
+			if err != nil {
+				b.Fatal(err)
+			}
+			return sum
+		}
+	}
+	b.Fatal("the node does not count what it fetches")
+	return 0
 }
