@@ -109,11 +109,7 @@ func (b *indexBuilder) beginRow(name, key string, c *Chunk) (first bool) {
 		b.beginName(name)
 		b.nextKey(key)
 	}
-	b.rows = append(b.rows, byte(c.Enc))
-	b.rows = binary.AppendUvarint(b.rows, uint64(c.Count))
-	b.rows = binary.AppendVarint(b.rows, c.Min-b.lastMax)
-	b.rows = binary.AppendUvarint(b.rows, uint64(c.Max-c.Min))
-	b.rows = binary.AppendUvarint(b.rows, uint64(len(c.Data)))
+	b.rows = appendRow(b.rows, c, b.lastMax)
 	b.lastMax = c.Max
 	b.seriesN++
 	b.rowCount++
@@ -133,10 +129,7 @@ func (b *indexBuilder) beginName(name string) {
 
 // nextKey writes the key of a series after the previous one's, as the length of what they share and the rest.
 func (b *indexBuilder) nextKey(key string) {
-	n := 0
-	for n < len(key) && n < len(b.key) && key[n] == b.key[n] {
-		n++
-	}
+	n := sharedPrefix(b.key, key)
 	b.block = binary.AppendUvarint(b.block, uint64(n))
 	b.block = binary.AppendUvarint(b.block, uint64(len(key)-n))
 	b.block = append(b.block, key[n:]...)

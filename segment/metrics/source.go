@@ -99,11 +99,11 @@ func Select(ctx context.Context, srcs []Source, q Query) ([]Series, error) {
 			lists = append(lists, list)
 		}
 	}
-	return mergeSeries(lists), nil
+	return MergeSeries(lists), nil
 }
 
-// mergeSeries merges sorted lists pairwise, so that each series moves log2(lists) times; neighbours are merged so that the order of writing is kept.
-func mergeSeries(lists [][]Series) []Series {
+// MergeSeries joins sorted lists of series, given in the order in which they were written; it uses the list of lists. They are merged pairwise, so that each series moves log2(lists) times; neighbours are merged so that the order of writing is kept.
+func MergeSeries(lists [][]Series) []Series {
 	for len(lists) > 1 {
 		half := lists[:0]
 		for i := 0; i < len(lists); i += 2 {
@@ -138,8 +138,8 @@ func mergeTwo(a, b []Series) []Series {
 	return append(append(out, a...), b...)
 }
 
-// mergeSorted joins sorted lists of distinct strings into one.
-func mergeSorted(lists [][]string) []string {
+// MergeTexts joins sorted lists of distinct strings into one.
+func MergeTexts(lists [][]string) []string {
 	var all []string
 	for _, l := range lists {
 		all = append(all, l...)
@@ -176,18 +176,27 @@ func eachSource(ctx context.Context, srcs []Source, q Query, read func(Source) (
 		}
 		lists = append(lists, list)
 	}
-	return mergeSorted(lists), nil
+	return MergeTexts(lists), nil
 }
 
 // Exemplars joins the exemplars of several sources, by series and then time; equal ones are given once.
 func Exemplars(ctx context.Context, srcs []Source, q Query) ([]SeriesExemplars, error) {
-	byKey := map[string]int{}
-	var out []SeriesExemplars
+	var lists [][]SeriesExemplars
 	for _, s := range srcs {
 		list, err := s.Exemplars(ctx, q)
 		if err != nil {
 			return nil, err
 		}
+		lists = append(lists, list)
+	}
+	return MergeExemplars(lists), nil
+}
+
+// MergeExemplars joins lists of exemplars as Exemplars does.
+func MergeExemplars(lists [][]SeriesExemplars) []SeriesExemplars {
+	byKey := map[string]int{}
+	var out []SeriesExemplars
+	for _, list := range lists {
 		for _, e := range list {
 			i, ok := byKey[e.Key]
 			if !ok {
@@ -202,7 +211,7 @@ func Exemplars(ctx context.Context, srcs []Source, q Query) ([]SeriesExemplars, 
 		out[i].Exemplars = sortExemplars(out[i].Exemplars)
 	}
 	slices.SortFunc(out, func(a, b SeriesExemplars) int { return strings.Compare(a.Key, b.Key) })
-	return out, nil
+	return out
 }
 
 // sortExemplars orders by time and drops repetitions. It keeps the argument as it is.
