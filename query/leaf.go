@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/gob"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,25 +13,42 @@ import (
 	"github.com/millstream/millstream/query/scan"
 	"github.com/millstream/millstream/query/sql"
 	"github.com/millstream/millstream/segment"
+	"github.com/millstream/millstream/segment/metrics"
 )
 
 // A leaf is the part of a query that runs on the node that owns some of its segments, for the node that coordinates the query. What is asked and what is answered
 // travel as frames of bytes, which package rpc carries without looking at them; both ends are of releases whose rpc.Protocol is the same.
 
-// leafAsk is what a leaf does: group the rows of segments by a plan, or scan them. It names the segments with all that is needed to read them, so that a leaf takes
-// no snapshot of its own.
+// leafAsk is what a leaf does: group the rows of segments by a plan, scan them, or answer a question about samples. It names the segments with all that is needed to
+// read them, so that a leaf takes no snapshot of its own.
 type leafAsk struct {
 	Segments []millstream.Segment
 	Schema   millstream.Schema
 	Range    millstream.TimeRange
-	Plan     *sql.Plan     // to group
-	Scan     *segment.Scan // else to scan
+	Plan     *sql.Plan // one of these is set
+	Scan     *segment.Scan
+	Samples  *samplesAsk
+}
+
+// check says whether there is one thing to do.
+func (a *leafAsk) check() error {
+	n := 0
+	for _, set := range []bool{a.Plan != nil, a.Scan != nil, a.Samples != nil} {
+		if set {
+			n++
+		}
+	}
+	if n != 1 {
+		return millstream.Errorf(millstream.Invalid, "a leaf's request asks %d things instead of one: are all nodes of one release?", n)
+	}
+	return nil
 }
 
 // Kinds of frames, their first byte.
 const (
 	frameBatch    = 'b' // a millstream.Batch
-	frameState    = 's' // of groups, see scan.Groups
+	frameState    = 's' // bytes of the one answer that is not of the kinds above, in order; of groups, see scan.Groups
+	frameSeries   = 'm' // the length of a segment's id, the id, metrics.AppendSeries: in the order in which they were written
 	frameProgress = 'p' // a leafDone of what was done so far: the leaf is alive
 	frameDone     = 'd' // a leafDone; the last
 )
@@ -38,8 +56,8 @@ const (
 // leafDone is what a leaf cost.
 type leafDone struct {
 	Stats   scan.Stats
-	Part    NodePart // of segments; the node is known to who asks
-	Sources int64    // finished
+	Read    []readSegment
+	Sources int64 // finished
 }
 
 // leafPace is how often a leaf that has nothing to send says that it is alive.
@@ -52,8 +70,8 @@ func (e *Engine) Leaf(ctx context.Context, ask []byte, emit func(frame []byte) e
 	if err := gob.NewDecoder(bytes.NewReader(ask)).Decode(&a); err != nil {
 		return millstream.Wrap(millstream.Invalid, err, "a leaf's request cannot be read: are all nodes of one release?")
 	}
-	if (a.Plan == nil) == (a.Scan == nil) {
-		return millstream.Errorf(millstream.Invalid, "a leaf's request has neither a plan nor a scan, or both")
+	if err := a.check(); err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, e.cfg.Limits.Timeout, errTimeout)
 	defer cancel()
@@ -79,6 +97,9 @@ type leaf struct {
 }
 
 func (l *leaf) run(ctx context.Context, a *leafAsk) (scan.Stats, error) {
+	if a.Samples != nil {
+		return scan.Stats{}, l.samples(ctx, a)
+	}
 	req := scan.Request{Plan: a.Plan, Range: a.Range, Schema: a.Schema, Inputs: l.e.localInputs(l.q, a.Segments), Workers: l.e.cfg.Workers, Memory: l.e.cfg.Limits.Memory, Progress: &l.q.progress}
 	if a.Plan == nil || a.Plan.Aggregate || a.Plan.Filter != nil {
 		defer l.e.prefetch(ctx, l.q, a.Segments)()
@@ -88,7 +109,7 @@ func (l *leaf) run(ctx context.Context, a *leafAsk) (scan.Stats, error) {
 		if err != nil {
 			return stats, err
 		}
-		return stats, l.send(frameState, func(b []byte) []byte { return append(b, state...) })
+		return stats, l.state(state)
 	}
 	return scan.Batches(ctx, req, *a.Scan, func(b *millstream.Batch) error {
 		return l.send(frameBatch, b.AppendTo)
@@ -103,6 +124,19 @@ func (l *leaf) send(kind byte, body func([]byte) []byte) error {
 	return l.emit(l.buf)
 }
 
+// maxFrame bounds a frame of bytes that can be cut anywhere; the wire takes a good deal more.
+const maxFrame = 1 << 20
+
+// state sends the bytes of an answer.
+func (l *leaf) state(b []byte) error {
+	for part := range slices.Chunk(b, maxFrame) {
+		if err := l.send(frameState, func(dst []byte) []byte { return append(dst, part...) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (l *leaf) tell(kind byte, d leafDone) error {
 	var b bytes.Buffer
 	if err := gob.NewEncoder(&b).Encode(d); err != nil {
@@ -112,9 +146,7 @@ func (l *leaf) tell(kind byte, d leafDone) error {
 }
 
 func (l *leaf) done(stats scan.Stats) leafDone {
-	d := leafDone{Stats: stats, Sources: l.q.progress.Sources.Load()}
-	l.q.counts.addTo(&d.Part)
-	return d
+	return leafDone{Stats: stats, Read: l.q.counts.own(), Sources: l.q.progress.Sources.Load()}
 }
 
 // keepTelling sends progress until the returned function is called, which waits for the last one.
@@ -145,6 +177,8 @@ func (l *leaf) keepTelling(ctx context.Context) (stop func()) {
 type heard struct {
 	batches []*millstream.Batch
 	state   []byte
+	known   *samplesKnown                               // of this node itself, in place of state
+	series  map[millstream.SegmentID][][]metrics.Series // lists of each segment, in the order in which they were written
 	done    leafDone
 }
 
@@ -167,7 +201,9 @@ func hear(ctx context.Context, n LeafNode, ask []byte, alive func(), onBatch fun
 			}
 			h.batches = append(h.batches, b)
 		case frameState:
-			h.state = bytes.Clone(body)
+			h.state = append(h.state, body...)
+		case frameSeries:
+			return h.addSeries(bytes.Clone(body))
 		case frameProgress:
 		case frameDone:
 			ended = true

@@ -120,20 +120,12 @@ func (e *Engine) metricNames(ctx context.Context, q *task, list *metricList) ([]
 // readNames adds what a list lacks.
 func (e *Engine) readNames(ctx context.Context, q *task, st *stream, list *metricList) error {
 	fresh := slices.DeleteFunc(slices.Clone(st.segments), func(s millstream.Segment) bool { return list.seen[s.ID] })
-	defer e.prefetch(ctx, q, fresh)()
+	if len(fresh) > 0 {
+		if err := list.add(&ownedSamples{ctx: ctx, e: e, q: q, segments: fresh}); err != nil {
+			return err
+		}
+	}
 	for _, s := range fresh {
-		h, err := e.fetch(ctx, q, s)
-		if err != nil {
-			return err
-		}
-		src, ok := h.Value().(metrics.Source)
-		if ok {
-			err = list.add(src)
-		}
-		h.Release()
-		if err != nil {
-			return err
-		}
 		list.seen[s.ID] = true
 	}
 	for _, h := range st.heads {

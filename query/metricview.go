@@ -39,38 +39,49 @@ func (e *Engine) Metrics(ctx context.Context, req Request, f func(ctx context.Co
 			return err
 		}
 		defer release()
-		q.emitted = true
 		return f(ctx, srcs, q.answer.Reasons)
 	})
 }
 
-// metricSources opens the metric stream's segments; oldest first, then what is not flushed.
+// metricSources gives the metric stream's samples, in the order in which they were written: segments, then what is not flushed. If other nodes own some of the
+// segments, one source stands for all segments; else each is open until release.
 func (e *Engine) metricSources(ctx context.Context, q *task, st *stream) (srcs []metrics.Source, release func(), err error) {
-	defer e.prefetch(ctx, q, st.segments)()
+	segments := slices.Clone(st.segments)
+	slices.SortStableFunc(segments, writeOrder)
+	if _, others := e.divide(segments, nil); len(others) > 0 {
+		return append([]metrics.Source{&ownedSamples{ctx: ctx, e: e, q: q, segments: segments}}, st.heads...), func() {}, nil
+	}
+	defer e.prefetch(ctx, q, segments)()
 	var handles []*cache.Handle
 	release = func() {
 		for _, h := range handles {
 			h.Release()
 		}
 	}
-	segments := slices.Clone(st.segments)
-	slices.SortStableFunc(segments, writeOrder)
 	for _, s := range segments {
-		h, err := e.fetch(ctx, q, s)
+		src, h, err := e.openSamples(ctx, q, s)
 		if err != nil {
 			release()
 			return nil, nil, err
 		}
-		handles = append(handles, h)
-		src, ok := h.Value().(metrics.Source)
-		if !ok {
-			release()
-			return nil, nil, fmt.Errorf("segment %s holds no samples", s.ID)
-		}
-		srcs = append(srcs, src)
+		handles, srcs = append(handles, h), append(srcs, src)
 		q.progress.Sources.Add(1)
 	}
 	return append(srcs, st.heads...), release, nil
+}
+
+// openSamples pins a metric segment.
+func (e *Engine) openSamples(ctx context.Context, q *task, s millstream.Segment) (metrics.Source, *cache.Handle, error) {
+	h, err := e.fetch(ctx, q, s)
+	if err != nil {
+		return nil, nil, err
+	}
+	src, ok := h.Value().(metrics.Source)
+	if !ok {
+		h.Release()
+		return nil, nil, fmt.Errorf("segment %s holds no samples", s.ID)
+	}
+	return src, h, nil
 }
 
 // writeOrder sorts segments as they were written. What one flush of a WAL published has one time; no order is known between flushes of different WALs.

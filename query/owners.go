@@ -245,8 +245,7 @@ func (e *Engine) askOwner(ctx context.Context, q *task, p *part, sh owned, silen
 	}, onBatch)
 	switch {
 	case err == nil:
-		h.done.Part.Node = sh.node.ID
-		q.counts.took(h.done.Part)
+		q.counts.took(sh.node.ID, h.done.Read)
 	case millstream.KindOf(err) == millstream.NotFound:
 		err = fmt.Errorf("%w: %w", errGone, err)
 	}

@@ -56,12 +56,15 @@ func owners(id millstream.SegmentID) (out []millstream.Member) {
 	return out
 }
 
-func newFleet(t testing.TB) *fleet {
+func newFleet(t testing.TB, changes ...func(*query.Config)) *fleet {
 	t.Helper()
 	f := &fleet{others: map[millstream.NodeID]*node{}, caches: map[millstream.NodeID]*cache.Cache{}}
 	f.node = newNode(t, func(c *query.Config) {
 		c.Owners = &query.Owners{Self: "a", Rank: owners, Silence: 150 * time.Millisecond, Dial: func(m millstream.Member) query.LeafNode { return line{f, m.ID} }}
 		f.caches["a"] = c.Cache
+		for _, change := range changes {
+			change(c)
+		}
 	})
 	for _, id := range fleetIDs[1:] {
 		f.others[id] = newNode(t, func(c *query.Config) {

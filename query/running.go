@@ -3,6 +3,7 @@ package query
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -30,13 +31,19 @@ type task struct {
 	counts  segmentCounts
 }
 
-// segmentCounts are the segments that the workers of a query opened. A statement may read one segment for several of its tables.
+// segmentCounts are the segments that the workers of a query opened. A statement may read one segment for several of its tables, and ask its owner several times.
 type segmentCounts struct {
 	mu     sync.Mutex
-	opened map[millstream.SegmentID]bool // whether it was on the local disk before the query
-	missed map[millstream.SegmentID]bool // those that the query itself fetches ahead
-	size   map[millstream.SegmentID]int64
-	nodes  map[millstream.NodeID]*NodePart // other nodes that took part
+	opened map[millstream.SegmentID]readSegment
+	missed map[millstream.SegmentID]bool                              // those that the query itself fetches ahead
+	nodes  map[millstream.NodeID]map[millstream.SegmentID]readSegment // by other nodes that took part
+}
+
+// readSegment is a segment that a node opened for a query.
+type readSegment struct {
+	ID      millstream.SegmentID
+	Cached  bool  // it was on the local disk before the query
+	Fetched int64 // bytes, else
 }
 
 // miss notes that a segment is not on the local disk and is being fetched for this query, whoever opens it first.
@@ -51,66 +58,83 @@ func (c *segmentCounts) miss(segments []millstream.Segment) {
 func (c *segmentCounts) add(s millstream.Segment, cached bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, ok := c.opened[s.ID]; !ok {
-		c.opened[s.ID] = cached && !c.missed[s.ID]
-		c.size[s.ID] = s.Data.Length + s.Index.Length
+	if _, ok := c.opened[s.ID]; ok {
+		return
 	}
+	read := readSegment{ID: s.ID, Cached: cached && !c.missed[s.ID]}
+	if !read.Cached {
+		read.Fetched = s.Data.Length + s.Index.Length
+	}
+	c.opened[s.ID] = read
 }
 
-// addTo adds what a node opened itself to what it tells.
-func (c *segmentCounts) addTo(p *NodePart) {
+// own are the segments that this node opened.
+func (c *segmentCounts) own() []readSegment {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for id, cached := range c.opened {
-		p.Segments++
-		if cached {
-			p.Cached++
-		} else {
-			p.FetchedBytes += c.size[id]
+	return slices.Collect(maps.Values(c.opened))
+}
+
+// took adds what another node opened. What it opened before for this query counts as it was then.
+func (c *segmentCounts) took(node millstream.NodeID, read []readSegment) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := c.nodes[node]
+	if all == nil {
+		all = map[millstream.SegmentID]readSegment{}
+		c.nodes[node] = all
+	}
+	for _, s := range read {
+		if _, ok := all[s.ID]; !ok {
+			all[s.ID] = s
 		}
 	}
 }
 
-// took adds what another node did.
-func (c *segmentCounts) took(p NodePart) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	all := c.nodes[p.Node]
-	if all == nil {
-		all = &NodePart{Node: p.Node}
-		c.nodes[p.Node] = all
-	}
-	all.Segments += p.Segments
-	all.Cached += p.Cached
-	all.FetchedBytes += p.FetchedBytes
-}
-
 // parts are what each node did, this one first.
 func (c *segmentCounts) parts(self millstream.NodeID) []NodePart {
-	own := NodePart{Node: self}
-	c.addTo(&own)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	out := []NodePart{own}
-	for _, p := range c.nodes {
-		out = append(out, *p)
+	out := []NodePart{partOf(self, c.opened)}
+	for node, read := range c.nodes {
+		out = append(out, partOf(node, read))
 	}
 	slices.SortFunc(out[1:], func(a, b NodePart) int { return cmp.Compare(a.Node, b.Node) })
 	return out
 }
 
+func partOf(node millstream.NodeID, read map[millstream.SegmentID]readSegment) NodePart {
+	p := NodePart{Node: node, Segments: len(read)}
+	for _, s := range read {
+		if s.Cached {
+			p.Cached++
+		}
+		p.FetchedBytes += s.Fetched
+	}
+	return p
+}
+
 func (c *segmentCounts) reset() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.opened, c.missed = map[millstream.SegmentID]bool{}, map[millstream.SegmentID]bool{}
-	c.size, c.nodes = map[millstream.SegmentID]int64{}, map[millstream.NodeID]*NodePart{}
+	c.opened, c.missed = map[millstream.SegmentID]readSegment{}, map[millstream.SegmentID]bool{}
+	c.nodes = map[millstream.NodeID]map[millstream.SegmentID]readSegment{}
 }
 
+// count is how many segments were opened, on whatever nodes, and how many of them from a local disk each time.
 func (c *segmentCounts) count() (opened, cached int) {
-	for _, p := range c.parts("") {
-		opened, cached = opened+p.Segments, cached+p.Cached
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := maps.Clone(c.opened)
+	for _, read := range c.nodes {
+		for id, s := range read {
+			if before, ok := all[id]; ok {
+				s.Cached = s.Cached && before.Cached
+			}
+			all[id] = s
+		}
 	}
-	return opened, cached
+	return len(all), partOf("", all).Cached
 }
 
 // reset forgets an attempt.

@@ -6,7 +6,9 @@
 package metrics
 
 import (
+	"cmp"
 	"context"
+	"math"
 	"slices"
 	"strings"
 
@@ -217,19 +219,11 @@ func MergeExemplars(lists [][]SeriesExemplars) []SeriesExemplars {
 // sortExemplars orders by time and drops repetitions. It keeps the argument as it is.
 func sortExemplars(es []millstream.Exemplar) []millstream.Exemplar {
 	es = slices.Clone(es)
-	slices.SortStableFunc(es, func(a, b millstream.Exemplar) int {
-		switch {
-		case a.Time != b.Time:
-			return int(min(max(a.Time-b.Time, -1), 1))
-		case a.Value != b.Value:
-			if a.Value < b.Value {
-				return -1
-			}
-			return 1
-		}
-		return strings.Compare(a.Labels, b.Labels)
-	})
-	return slices.CompactFunc(es, func(a, b millstream.Exemplar) bool {
-		return a.Time == b.Time && a.Value == b.Value && a.Labels == b.Labels
-	})
+	slices.SortStableFunc(es, compareExemplars)
+	return slices.CompactFunc(es, func(a, b millstream.Exemplar) bool { return compareExemplars(a, b) == 0 })
+}
+
+// compareExemplars is a total order, also of values that are not numbers: what is joined in any order is the same.
+func compareExemplars(a, b millstream.Exemplar) int {
+	return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Value, b.Value), cmp.Compare(math.Float64bits(a.Value), math.Float64bits(b.Value)), strings.Compare(a.Labels, b.Labels))
 }

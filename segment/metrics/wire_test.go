@@ -2,11 +2,13 @@ package metrics
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"reflect"
 	"testing"
 
+	"github.com/millstream/millstream"
 	"github.com/prometheus/prometheus/model/labels"
 )
 
@@ -123,6 +125,28 @@ func TestQueriesOverTheWire(t *testing.T) {
 			if got.UnmarshalBinary(b[:n]) == nil {
 				t.Errorf("%d of %d bytes are a query", n, len(b))
 			}
+		}
+	}
+}
+
+// The joined exemplars do not depend on the order in which lists are joined, even where values are not numbers.
+func TestMergeExemplarsInAnyOrder(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	values := []float64{math.NaN(), math.Copysign(0, -1), 0, 1, math.Inf(1)}
+	var lists [][]SeriesExemplars
+	for range 20 {
+		e := SeriesExemplars{Key: testKey(rng.IntN(2))}
+		for range 6 {
+			e.Exemplars = append(e.Exemplars, millstream.Exemplar{Time: int64(rng.IntN(3)), Value: values[rng.IntN(len(values))]})
+		}
+		lists = append(lists, []SeriesExemplars{e})
+	}
+	want := fmt.Sprint(MergeExemplars(lists))
+	for range 20 {
+		rng.Shuffle(len(lists), func(i, j int) { lists[i], lists[j] = lists[j], lists[i] })
+		got := MergeExemplars(lists)
+		if fmt.Sprint(got) != want || len(got[0].Exemplars) != 3*len(values) {
+			t.Fatalf(" got %v\nwant %s", got, want)
 		}
 	}
 }
