@@ -113,6 +113,8 @@ func TestWhatEachAnswerOfANodeMeans(t *testing.T) {
 		"not found is the answer":          {answers: [4]func(int) (int, error){always(millstream.Errorf(millstream.NotFound, "x"))}, want: millstream.Errorf(millstream.NotFound, ""), calls: [4]int{1}},
 		"internal is the answer":           {answers: [4]func(int) (int, error){always(errors.New("x"))}, want: errors.New(""), calls: [4]int{1}},
 		"unknown is repeated there":        {answers: [4]func(int) (int, error){first(errLost, errLost)}, calls: [4]int{3}},
+		"its deadline ended there":         {answers: [4]func(int) (int, error){first(context.DeadlineExceeded)}, calls: [4]int{2}},
+		"it was canceled there":            {answers: [4]func(int) (int, error){first(context.Canceled)}, calls: [4]int{2}},
 		"refused, then unknown":            {answers: [4]func(int) (int, error){always(errRefused), first(errLost)}, calls: [4]int{1, 2}},
 		"unknown, then refused, then done": {answers: [4]func(int) (int, error){first(errLost, errRefused, errRefused)}, calls: [4]int{4}},
 		"unknown for good":                 {answers: [4]func(int) (int, error){first(errLost, errRefused, errRefused, errRefused, errRefused, errRefused, errRefused, errRefused, errRefused, errRefused, errRefused, errRefused, errRefused, errRefused, errRefused, errRefused, errRefused)}, want: errLost, unknown: true},

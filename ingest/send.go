@@ -164,7 +164,8 @@ func (d *delivery) insist(ctx context.Context, m millstream.Member, batches []*m
 	}
 }
 
-// call is one try on one node. A call of another node that its context ended without any other word may have been heard.
+// call is one try on one node. A call of another node that its context ended without any other word may have been heard; the context may have ended there, where
+// the deadline is the same, a moment before it ends here.
 func (d *delivery) call(ctx context.Context, m millstream.Member, batches []*millstream.Batch) (repeated int, err error) {
 	if d.isSelf(m) {
 		return d.local.Write(ctx, batches...)
@@ -180,7 +181,7 @@ func (d *delivery) call(ctx context.Context, m millstream.Member, batches []*mil
 	ctx, cancel = context.WithTimeout(ctx, d.tryTimeout)
 	defer cancel()
 	repeated, err = d.cfg.Dial(m).Write(ctx, batches...)
-	if err != nil && ctx.Err() != nil && millstream.KindOf(err) != millstream.Unavailable {
+	if k := millstream.KindOf(err); err != nil && (k == millstream.Timeout || k == millstream.Canceled || ctx.Err() != nil && k != millstream.Unavailable) {
 		err = unknown(err)
 	}
 	d.metrics.forwarded.Inc()

@@ -33,7 +33,7 @@ type Ledger struct {
 	gap     time.Duration // the longest time without an acknowledgement
 }
 
-// Failure is a reply of 5xx, or none.
+// Failure is a reply of 5xx, one that says that the sender went away, or none.
 type Failure struct {
 	At     time.Time
 	Node   string
@@ -113,7 +113,7 @@ func (l *Ledger) send(from int64, n int, body string) (known bool) {
 			l.acked[from+int64(i)] = true
 		}
 		return true
-	case code/100 == 4 && code != 429:
+	case code/100 == 4 && code != 429 && code != 499: // 499 says nothing of the outcome
 		for i := range n {
 			l.refused[from+int64(i)] = true
 		}
