@@ -41,10 +41,10 @@ func (l *leases) LeaseRates(_ context.Context, r store.RateReport) (out []store.
 	return out, nil
 }
 
-func (l *leases) fail(err error) {
+func (l *leases) set(err error, share float64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.err = err
+	l.err, l.share = err, share
 }
 
 func (l *leases) last() store.RateReport {
@@ -88,7 +88,7 @@ func TestALeaseLimits(t *testing.T) {
 		}
 
 		// The last lease holds while the database is away, but who has none gets little.
-		from.fail(errors.New("away"))
+		from.set(errors.New("away"), 0)
 		time.Sleep(time.Minute)
 		if n := burst(); n != 100 {
 			t.Errorf("%d pass while the database is away", n)
@@ -96,8 +96,7 @@ func TestALeaseLimits(t *testing.T) {
 		if v := l.Allow(ctx, "b", rateIntake); !v.OK || v.Remaining != 9 {
 			t.Errorf("without a lease: %+v, want a tenth of half of 100", v)
 		}
-		from.fail(nil)
-		from.share = 0.25
+		from.set(nil, 0.25)
 		time.Sleep(leaseIdle + 2*leasePeriod)
 		if r := from.last(); len(r.Asks) != 1 || r.Asks[0].Limit != 0 {
 			t.Errorf("an idle part is not given back: %+v", r)
