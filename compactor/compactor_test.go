@@ -162,12 +162,13 @@ func TestKilledBetweenUploadAndPublish(t *testing.T) {
 	if n := len(w.objects()); n != 6+2+2 {
 		t.Fatalf("%d objects, want 6 packs, 2 of the merge and 2 orphans", n)
 	}
-	early, err := w.compactor(nil).Reconcile(ctx, string(w.org))
+	wrong := func(c *Config) { c.Now = func() time.Time { return time.Now().Add(25 * time.Hour) } } // the store's clock counts
+	early, err := w.compactor(wrong).Reconcile(ctx, string(w.org))
 	check(t, err)
 	if early.Deleted != 0 {
 		t.Fatalf("%d fresh objects were deleted: they might be about to be published", early.Deleted)
 	}
-	late := w.compactor(func(c *Config) { c.Now = func() time.Time { return time.Now().Add(25 * time.Hour) } })
+	late := w.compactor(func(c *Config) { c.OrphanAge = time.Nanosecond })
 	rep, err := late.Reconcile(ctx, string(w.org))
 	check(t, err)
 	if rep.Orphans != 2 || rep.Deleted != 2 || len(rep.Missing) != 0 || rep.Objects != 10 {
@@ -344,7 +345,7 @@ func TestReconcileDoesNotBelieveTooManyOrphans(t *testing.T) {
 		key := fmt.Sprintf("segments/%s/logs/%s/%s-1-%d.parquet", w.org, st.ID, uuid.NewString(), i)
 		check(t, w.bucket.Put(ctx, key, emptyReader(), 0))
 	}
-	late := w.compactor(func(c *Config) { c.Now = func() time.Time { return time.Now().Add(25 * time.Hour) } })
+	late := w.compactor(func(c *Config) { c.OrphanAge = time.Nanosecond })
 	rep, err := late.Reconcile(ctx, string(w.org))
 	check(t, err)
 	if rep.Orphans != fewOrphans+1 || rep.Deleted != 0 {

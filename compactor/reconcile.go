@@ -2,9 +2,12 @@ package compactor
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/blob"
@@ -30,7 +33,7 @@ type Report struct {
 type reconciliation struct {
 	c       *Compactor
 	org     millstream.OrgID
-	before  time.Time // objects made later may still be published
+	before  time.Time // by the store's clock; objects made later may still be published
 	report  Report
 	orphans []string
 	page    []blob.Info
@@ -40,8 +43,12 @@ type reconciliation struct {
 // Reconcile compares an organization's catalog rows with the objects in the store. Orphans, as a crash between upload and publish leaves them, are deleted after
 // OrphanAge, unless they are so many that the catalog is more likely to be wrong. Objects that are missing are told loudly and nothing else.
 func (c *Compactor) Reconcile(ctx context.Context, org string) (Report, error) {
+	now, err := c.storeTime(ctx)
+	if err != nil {
+		return Report{}, err
+	}
 	prefix := "segments/" + org + "/"
-	r := &reconciliation{c: c, org: millstream.OrgID(org), before: c.cfg.Now().Add(-c.cfg.OrphanAge), above: prefix}
+	r := &reconciliation{c: c, org: millstream.OrgID(org), before: now.Add(-c.cfg.OrphanAge), above: prefix}
 	for o, err := range c.cfg.Bucket.List(ctx, prefix) {
 		if err != nil {
 			return r.report, err
@@ -54,6 +61,18 @@ func (c *Compactor) Reconcile(ctx context.Context, org string) (Report, error) {
 		return r.report, err
 	}
 	return r.report, r.deleteOrphans(ctx)
+}
+
+// storeTime is the time by the object store's own clock, in which its objects have theirs: that of an object made now. By any other clock, one that is wrong by a
+// day would make orphans of what is about to be published.
+func (c *Compactor) storeTime(ctx context.Context) (now time.Time, err error) {
+	key, err := blob.Upload(ctx, c.cfg.Bucket, strings.NewReader(""), 0, func() string { return "clock/" + uuid.NewString() })
+	if err != nil {
+		return now, err
+	}
+	defer func() { err = errors.Join(err, c.cfg.Bucket.Delete(context.WithoutCancel(ctx), key)) }()
+	info, err := c.cfg.Bucket.Stat(ctx, key)
+	return info.Modified, err
 }
 
 // add takes one object more. A page never ends between the objects of one segment, which are found by the name of one of them.
