@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -94,10 +95,10 @@ func TestAnAnnouncedStreamKeepsItsFields(t *testing.T) {
 }
 
 // hanging is a catalog that answers once and then no more, as one behind a network that lost it.
-type hanging struct{ asked int }
+type hanging struct{ asked atomic.Int64 }
 
 func (h *hanging) EnsureStream(ctx context.Context, k millstream.StreamKey) (store.Stream, error) {
-	if h.asked++; h.asked == 1 {
+	if h.asked.Add(1) == 1 {
 		return store.Stream{ID: "one", Key: k}, nil
 	}
 	<-ctx.Done()
@@ -120,8 +121,8 @@ func TestAKnownStreamWaitsLittle(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		if h.asked < 5 {
-			t.Errorf("asked %d times in 90 s", h.asked)
+		if n := h.asked.Load(); n < 5 {
+			t.Errorf("asked %d times in 90 s", n)
 		}
 		if _, err := s.Resolve(t.Context(), millstream.StreamKey{Org: testOrg, Signal: millstream.Logs, Name: "new"}); millstream.KindOf(err) != millstream.Unavailable {
 			t.Errorf("a new stream: %v", err)
