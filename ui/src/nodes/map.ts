@@ -88,7 +88,7 @@ export class NodeMap {
     for (const n of this.c.nodes) {
       const b = this.cards.get(n.id);
       if (!b) continue;
-      const state = this.c.state(n, now), age = this.c.age(n, now), rate = mainRate(this.c, n);
+      const state = this.c.state(n), age = this.c.age(n, now), rate = mainRate(this.c, n);
       b.className = `${b.classList.contains("tile") ? "tile" : "node"} st-${state}`;
       b.setAttribute("aria-pressed", String(this.selected === n.id));
       const label = `${n.id}, ${n.roles.join(" and ")}, ${states[state].text}, heartbeat ${Math.round(age)} seconds ago${rate ? `, ${rate}` : ""}`;

@@ -11,8 +11,8 @@ export interface ClusterNode {
 
 export type State = ClusterNode["state"] | "late";
 
-/** Heartbeats come every 5 s; one and a half of that is late. */
-const lateAfter = 7.5;
+/** Seconds between heartbeats, and after which one is late. */
+const beat = 5, lateAfter = 7.5;
 
 export const states: Record<State, { text: string; pill: string; rank: number }> = {
   fenced: { text: "fenced", pill: "err", rank: 0 }, silent: { text: "silent", pill: "err", rank: 1 }, late: { text: "heartbeat late", pill: "warn", rank: 2 },
@@ -60,10 +60,13 @@ export class Cluster {
   beats(id: string) { return this.past.get(id)?.beats ?? []; }
   points(id: string) { return this.past.get(id)?.points ?? []; }
 
-  /** How long ago a node sent its last heartbeat; it counts up between events. */
-  age(n: ClusterNode, now = Date.now()) { return n.heartbeat_age_seconds + Math.max(0, now - this.at) / 1000; }
+  /** How long ago a node sent its last heartbeat. It counts up between events; that of a node in time no further than to the next one, of which the page hears only later. */
+  age(n: ClusterNode, now = Date.now()) {
+    const told = n.heartbeat_age_seconds, counted = told + Math.max(0, now - this.at) / 1000;
+    return told > lateAfter ? counted : Math.min(counted, Math.max(told, beat));
+  }
 
-  state(n: ClusterNode, now = Date.now()): State { return n.state === "up" && this.age(n, now) > lateAfter && n.heartbeat_age_seconds > 2.5 ? "late" : n.state; }
+  state(n: ClusterNode): State { return n.state === "up" && n.heartbeat_age_seconds > lateAfter ? "late" : n.state; }
 
   /** Queries a second that others send to a node. */
   asked(id: string) { return this.traffic(id).reduce((sum, t) => sum + t.queries_per_second, 0); }
