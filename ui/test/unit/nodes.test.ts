@@ -1,6 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Cluster, type ClusterNode, mainRate, placeOf } from "../../src/nodes/model.ts";
+import type { ClusterNode } from "../../src/nodes/model.ts";
+
+// The modules look at the document when they are loaded.
+(globalThis as any).document = { getElementById: () => null, querySelector: () => null, querySelectorAll: () => [] };
+const { Cluster, mainRate, placeOf } = await import("../../src/nodes/model.ts");
 
 const node = (id: string, roles: string[], o: Partial<ClusterNode> = {}): ClusterNode => ({ id, self: false, roles, state: "up", version: "1", address: "", weight: 2, heartbeat_age_seconds: 1, since: "", incarnation: 1, ...o });
 
