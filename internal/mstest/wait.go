@@ -2,6 +2,8 @@ package mstest
 
 import (
 	"bytes"
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"testing"
@@ -18,16 +20,33 @@ func WaitFor(t testing.TB, limit time.Duration, what string, ok func() bool) {
 	}
 }
 
-// FreeAddr is an address of this machine that nothing listens on.
+// FreeAddr is an address of this machine that nothing listens on, and that nothing gets unasked: ports of outgoing connections come from 32768 on.
 func FreeAddr(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	given.Lock()
+	defer given.Unlock()
+	for range 1000 {
+		addr := fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(22_000))
+		if given.all[addr] {
+			continue
+		}
+		l, err := net.Listen("tcp", addr)
+		if err != nil {
+			continue
+		}
+		_ = l.Close()
+		given.all[addr] = true
+		return addr
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
+	t.Fatal("no port is free")
+	return ""
 }
+
+// given are the addresses that FreeAddr has given in this process.
+var given = struct {
+	sync.Mutex
+	all map[string]bool
+}{all: map[string]bool{}}
 
 // lockedBuffer keeps the end of what is written to it.
 type lockedBuffer struct {
