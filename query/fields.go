@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/query/scan"
 	"github.com/millstream/millstream/query/sql"
 )
 
@@ -127,16 +128,10 @@ func (e *Engine) fieldList(ctx context.Context, sel Selection, out *FieldStats) 
 		if st == nil {
 			return millstream.Errorf(millstream.NotFound, "there is no stream %q of signal %s", key.Name, key.Signal)
 		}
-		t, rows := e.streamTable(q, st), map[string]int64{}
-		for _, in := range t.inputs() {
-			src, release, err := in.Open(ctx)
-			if err != nil {
-				return err
-			}
-			for _, f := range src.Fields() {
-				rows[f.Name] += f.Rows
-			}
-			release()
+		t := e.streamTable(q, st)
+		rows, err := e.fieldRows(ctx, q, t)
+		if err != nil {
+			return err
 		}
 		out.Fields = []FieldStat{}
 		for _, f := range st.schema.Fields {
@@ -151,6 +146,58 @@ func (e *Engine) fieldList(ctx context.Context, sel Selection, out *FieldStats) 
 			return nil
 		})
 	})
+}
+
+// fieldRows counts the records that have each field, in the owners' segments and in what is at hand.
+func (e *Engine) fieldRows(ctx context.Context, q *task, t *table) (map[string]int64, error) {
+	p := &part{ask: leafAsk{Fields: true}, local: func(ctx context.Context, segments []millstream.Segment) (*heard, error) {
+		rows, err := rowsOfFields(ctx, e.localInputs(q, segments))
+		return &heard{here: rows}, err
+	}}
+	found, err := e.redivide(ctx, q, p, t.segments, nil)
+	if err != nil {
+		return nil, err
+	}
+	all, err := rowsOfFields(ctx, openedAll(t.sources))
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range found {
+		rows, ok := h.here.(map[string]int64)
+		if !ok {
+			if err := h.decode(&rows); err != nil {
+				return nil, err
+			}
+		}
+		for name, n := range rows {
+			all[name] += n
+		}
+	}
+	return all, nil
+}
+
+func rowsOfFields(ctx context.Context, inputs []scan.Input) (map[string]int64, error) {
+	rows := map[string]int64{}
+	for _, in := range inputs {
+		src, release, err := in.Open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range src.Fields() {
+			rows[f.Name] += f.Rows
+		}
+		release()
+	}
+	return rows, nil
+}
+
+// fields counts fields for another node.
+func (l *leaf) fields(ctx context.Context, a *leafAsk) error {
+	rows, err := rowsOfFields(ctx, l.e.localInputs(l.q, a.Segments))
+	if err != nil {
+		return err
+	}
+	return l.stateOf(rows)
 }
 
 // maxCountText bounds the text of one statement that counts fields.

@@ -19,7 +19,7 @@ import (
 // A leaf is the part of a query that runs on the node that owns some of its segments, for the node that coordinates the query. What is asked and what is answered
 // travel as frames of bytes, which package rpc carries without looking at them; both ends are of releases whose rpc.Protocol is the same.
 
-// leafAsk is what a leaf does: group the rows of segments by a plan, scan them, or answer a question about samples. It names the segments with all that is needed to
+// leafAsk is what a leaf does: group the rows of segments by a plan, scan them, answer a question about samples, summarize spans, or count fields. It names the segments with all that is needed to
 // read them, so that a leaf takes no snapshot of its own.
 type leafAsk struct {
 	Segments []millstream.Segment
@@ -28,12 +28,14 @@ type leafAsk struct {
 	Plan     *sql.Plan // one of these is set
 	Scan     *segment.Scan
 	Samples  *samplesAsk
+	Services *servicesAsk
+	Fields   bool // how many records have each field
 }
 
 // check says whether there is one thing to do.
 func (a *leafAsk) check() error {
 	n := 0
-	for _, set := range []bool{a.Plan != nil, a.Scan != nil, a.Samples != nil} {
+	for _, set := range []bool{a.Plan != nil, a.Scan != nil, a.Samples != nil, a.Services != nil, a.Fields} {
 		if set {
 			n++
 		}
@@ -97,8 +99,13 @@ type leaf struct {
 }
 
 func (l *leaf) run(ctx context.Context, a *leafAsk) (scan.Stats, error) {
-	if a.Samples != nil {
+	switch {
+	case a.Samples != nil:
 		return scan.Stats{}, l.samples(ctx, a)
+	case a.Services != nil:
+		return l.services(ctx, a)
+	case a.Fields:
+		return scan.Stats{}, l.fields(ctx, a)
 	}
 	req := scan.Request{Plan: a.Plan, Range: a.Range, Schema: a.Schema, Inputs: l.e.localInputs(l.q, a.Segments), Workers: l.e.cfg.Workers, Memory: l.e.cfg.Limits.Memory, Progress: &l.q.progress}
 	if a.Plan == nil || a.Plan.Aggregate || a.Plan.Filter != nil {
@@ -135,6 +142,15 @@ func (l *leaf) state(b []byte) error {
 		}
 	}
 	return nil
+}
+
+// stateOf sends a value for heard.decode.
+func (l *leaf) stateOf(v any) error {
+	var b bytes.Buffer
+	if err := gob.NewEncoder(&b).Encode(v); err != nil {
+		return err
+	}
+	return l.state(b.Bytes())
 }
 
 func (l *leaf) tell(kind byte, d leafDone) error {
@@ -177,7 +193,7 @@ func (l *leaf) keepTelling(ctx context.Context) (stop func()) {
 type heard struct {
 	batches []*millstream.Batch
 	state   []byte
-	known   *samplesKnown                               // of this node itself, in place of state
+	here    any                                         // found by this node itself, in place of state
 	series  map[millstream.SegmentID][][]metrics.Series // lists of each segment, in the order in which they were written
 	done    leafDone
 }
@@ -219,6 +235,14 @@ func hear(ctx context.Context, n LeafNode, ask []byte, alive func(), onBatch fun
 		err = millstream.Errorf(millstream.Unavailable, "a node ended its part of a query without saying that it is complete")
 	}
 	return h, err
+}
+
+// decode reads what stateOf sent.
+func (h *heard) decode(v any) error {
+	if err := gob.NewDecoder(bytes.NewReader(h.state)).Decode(v); err != nil {
+		return fmt.Errorf("%w: %w", errFrame, err)
+	}
+	return nil
 }
 
 var errFrame = millstream.Errorf(millstream.Internal, "another node's part of a query cannot be read: are all nodes of one release?")

@@ -2,9 +2,10 @@ package query
 
 import (
 	"cmp"
-	"hash/maphash"
 	"slices"
 	"strings"
+
+	"github.com/cespare/xxhash/v2"
 
 	"github.com/millstream/millstream"
 )
@@ -80,8 +81,8 @@ func (l *linker) add(i int, operation uint32, failed bool, duration int64) {
 // pairHash makes one hash of two. It is not symmetric: a trace may have the id of its root span.
 func pairHash(a, b uint64) uint64 { return a*0x9e3779b97f4a7c15 + b }
 
-// seed is one per process: summaries are compared within a process only.
-var seed = maphash.MakeSeed()
+// hashOf is the same on every node, since summaries of several are merged. Whoever looks for texts that meet confuses the figures of an organization of their own.
+func hashOf(s string) uint64 { return xxhash.Sum64String(s) }
 
 // hashed gives the hashes of a column's texts. Those of a dictionary are made once.
 type hashed struct {
@@ -97,7 +98,7 @@ func (h *hashed) begin(c *millstream.Column) {
 	}
 	h.dict, h.hashes = &c.Dict[0], slices.Grow(h.hashes[:0], len(c.Dict))
 	for _, v := range c.Dict {
-		h.hashes = append(h.hashes, maphash.String(seed, v))
+		h.hashes = append(h.hashes, hashOf(v))
 	}
 }
 
@@ -110,7 +111,7 @@ func (h *hashed) of(i int) (uint64, bool) {
 		return h.hashes[h.col.Codes[i]], h.col.Dict[h.col.Codes[i]] != ""
 	}
 	v := h.col.Text(i)
-	return maphash.String(seed, v), v != ""
+	return hashOf(v), v != ""
 }
 
 // finish looks up the parents that are in this part.

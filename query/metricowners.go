@@ -1,10 +1,8 @@
 package query
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
-	"encoding/gob"
 	"errors"
 	"fmt"
 	"math"
@@ -148,11 +146,7 @@ func (l *leaf) samples(ctx context.Context, a *leafAsk) error {
 	if err != nil || a.Samples.What == askSelect {
 		return err
 	}
-	var b bytes.Buffer
-	if err := gob.NewEncoder(&b).Encode(known); err != nil {
-		return err
-	}
-	return l.state(b.Bytes())
+	return l.stateOf(known)
 }
 
 // addSeries takes a frame of series.
@@ -249,7 +243,7 @@ func (o *ownedSamples) answerHere(ctx context.Context, segments []millstream.Seg
 		h.keepSeries(id, list)
 		return nil
 	})
-	h.known = known
+	h.here = known
 	return h, err
 }
 
@@ -261,12 +255,13 @@ func (o *ownedSamples) know(ctx context.Context, segments []millstream.Segment, 
 	}
 	out := make([]*samplesKnown, len(found))
 	for i, h := range found {
-		if out[i] = h.known; out[i] != nil {
+		if known, ok := h.here.(*samplesKnown); ok {
+			out[i] = known
 			continue
 		}
 		out[i] = &samplesKnown{}
-		if err := gob.NewDecoder(bytes.NewReader(h.state)).Decode(out[i]); err != nil {
-			return nil, fmt.Errorf("%w: %w", errFrame, err)
+		if err := h.decode(out[i]); err != nil {
+			return nil, err
 		}
 	}
 	return out, nil

@@ -39,9 +39,39 @@ type parted interface {
 	Parts() ([]segment.Source, error)
 }
 
-// summaries gives those of all parts of a stream's sources that overlap the range, in the order of sources.
+// summaries gives those of all parts of a stream's sources that overlap the range. Those of segments come from their owners, who keep them.
 func (r *redQuery) summaries(ctx context.Context, t *table) ([]*summary, error) {
-	inputs := t.inputs()
+	var found []*heard
+	var unflushed []*summary
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() (err error) {
+		found, err = r.ofSegments(gctx, t)
+		return err
+	})
+	g.Go(func() (err error) {
+		unflushed, err = r.read(gctx, openedAll(t.sources), t.schema, nil)
+		return err
+	})
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	var out []*summary
+	for _, h := range found {
+		some, ok := h.here.([]*summary)
+		if !ok {
+			one, err := r.elsewhere(h)
+			if err != nil {
+				return nil, err
+			}
+			some = []*summary{one}
+		}
+		out = append(out, some...)
+	}
+	return append(out, unflushed...), nil
+}
+
+// read gives the summaries of sources on this node, in their order. Edges are made of the segments in that set, and of other sources while there may be more.
+func (r *redQuery) read(ctx context.Context, inputs []scan.Input, schema millstream.Schema, edges map[millstream.SegmentID]bool) ([]*summary, error) {
 	parts := make([][]*summary, len(inputs))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(cap(r.slots))
@@ -50,7 +80,8 @@ func (r *redQuery) summaries(ctx context.Context, t *table) ([]*summary, error) 
 			continue
 		}
 		g.Go(func() (err error) {
-			parts[i], err = r.source(gctx, in, t.schema)
+			with := edges[in.Segment] || in.Segment == "" && r.wantEdges(int64(in.Rows))
+			parts[i], err = r.source(gctx, in, schema, with)
 			r.q.progress.Sources.Add(1)
 			return err
 		})
@@ -61,10 +92,9 @@ func (r *redQuery) summaries(ctx context.Context, t *table) ([]*summary, error) 
 
 // source gives the summaries of one source: of a segment that lies in the range as a whole a single one, which is kept, else those of the parts that do not lie
 // outside of it.
-func (r *redQuery) source(ctx context.Context, in scan.Input, schema millstream.Schema) ([]*summary, error) {
+func (r *redQuery) source(ctx context.Context, in scan.Input, schema millstream.Schema, edges bool) ([]*summary, error) {
 	key := summaryKey{in.Segment, wholeSegment, summaryTypes(schema)}
 	whole := r.lasting(key, in.First, in.Last)
-	edges := r.wantEdges(in)
 	if whole {
 		if s := r.kept.get(key, edges); s != nil {
 			return []*summary{s}, r.take(s)
@@ -147,12 +177,12 @@ func (r *redQuery) take(s *summary) error {
 	return nil
 }
 
-// wantEdges says whether the edges of a source are to be made.
-func (r *redQuery) wantEdges(in scan.Input) bool {
+// wantEdges says whether the edges of so many rows more are to be made.
+func (r *redQuery) wantEdges(rows int64) bool {
 	if !r.edges {
 		return false
 	}
-	if r.spans.Add(int64(in.Rows)) <= maxEdgeSpans {
+	if r.spans.Add(rows) <= maxEdgeSpans {
 		return true
 	}
 	r.cut.Store(true)

@@ -2,7 +2,6 @@ package query
 
 import (
 	"context"
-	"hash/maphash"
 	"strings"
 
 	"github.com/millstream/millstream"
@@ -28,6 +27,8 @@ type operationSummary struct {
 }
 
 type operationKey struct{ service, name string }
+
+func (k operationKey) hash() uint64 { return pairHash(hashOf(k.service), hashOf(k.name)) }
 
 // summaryFields are the fields that a summary is made from; linkFields those that edges need besides.
 var (
@@ -120,7 +121,7 @@ func (s *summarizer) id(service, name string) uint32 {
 		id = uint32(len(s.out.operations))
 		key := operationKey{strings.Clone(service), strings.Clone(name)}
 		s.ids[key] = id
-		s.out.operations = append(s.out.operations, operationSummary{operationKey: key, hash: pairHash(maphash.String(seed, service), maphash.String(seed, name))})
+		s.out.operations = append(s.out.operations, operationSummary{operationKey: key, hash: key.hash()})
 	}
 	return id
 }

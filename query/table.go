@@ -20,9 +20,6 @@ type table struct {
 	open     func(t *table, segments []millstream.Segment) []scan.Input // of some of its segments, and of what is at hand
 }
 
-// inputs are all rows of the table, read on this node.
-func (t *table) inputs() []scan.Input { return t.open(t, t.segments) }
-
 // tables are what the references of a statement resolved to, in their order.
 type tables struct{ refs []*table }
 
