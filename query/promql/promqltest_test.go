@@ -9,9 +9,8 @@ import (
 	"time"
 
 	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/query/promql/suitetest"
 	"github.com/millstream/millstream/segment/metrics"
-	"github.com/prometheus/prometheus/model/histogram"
-	"github.com/prometheus/prometheus/model/labels"
 	prom "github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/promql/promqltest"
@@ -51,43 +50,18 @@ func (s *testStorage) Close() error              { return nil }
 func (s *testStorage) Appender(context.Context) storage.Appender {
 	panic("the suite appends with AppenderV2")
 }
-func (s *testStorage) AppenderV2(context.Context) storage.AppenderV2 { return &testAppender{s: s} }
+func (s *testStorage) AppenderV2(context.Context) storage.AppenderV2 {
+	return &suitetest.Appender{Take: s.take}
+}
 func (s *testStorage) ExemplarQuerier(context.Context) (storage.ExemplarQuerier, error) {
 	return nil, errors.New("the suite reads no exemplars")
 }
 
-type testAppender struct {
-	s *testStorage
-	b millstream.Samples
-}
-
-func (a *testAppender) Append(_ storage.SeriesRef, ls labels.Labels, st, t int64, v float64, h *histogram.Histogram, fh *histogram.FloatHistogram,
-	_ storage.AppendV2Options) (storage.SeriesRef, error) {
-	var list []millstream.Label
-	ls.Range(func(l labels.Label) { list = append(list, millstream.Label{Name: l.Name, Value: l.Value}) })
-	key, err := millstream.EncodeLabels(nil, list)
-	if err != nil {
-		return 0, err
-	}
-	var hist []byte
-	if h != nil || fh != nil {
-		hist = metrics.EncodeHistogram(nil, h, fh)
-	}
-	a.b.Ref = append(a.b.Ref, uint32(len(a.b.Series)))
-	a.b.Series = append(a.b.Series, string(key))
-	a.b.Time, a.b.Value = append(a.b.Time, t), append(a.b.Value, v)
-	a.b.Start, a.b.Histogram = append(a.b.Start, st), append(a.b.Histogram, hist)
-	return 1, nil
-}
-
-func (a *testAppender) Rollback() error { return nil }
-
-func (a *testAppender) Commit() error {
-	s := a.s
+func (s *testStorage) take(all *millstream.Samples) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	// The suite gives a series' whole history at once. Cut by time, the parts fall into different segments, as they would in life.
-	for _, part := range cutByTime(&a.b, s.flushAfter) {
+	for _, part := range suitetest.CutByTime(all, s.flushAfter) {
 		if rejected, err := s.head.Append(part); err != nil || rejected > 0 {
 			s.tb.Fatalf("%d rejected, %v", rejected, err)
 		}
@@ -96,32 +70,6 @@ func (a *testAppender) Commit() error {
 		}
 	}
 	return nil
-}
-
-// cutByTime divides a batch at multiples of n·7 minutes, so that most series of the suite are cut; n = 0 keeps it whole. A cut at 10 minutes would meet the
-// one difference that testdata/misses.txt tells of.
-func cutByTime(b *millstream.Samples, n int) []*millstream.Samples {
-	if n == 0 {
-		return []*millstream.Samples{b}
-	}
-	width := int64(n) * (7 * time.Minute).Milliseconds()
-	var order []int64
-	parts := map[int64]*millstream.Samples{}
-	for i := range b.Ref {
-		k := b.Time[i] / width
-		p := parts[k]
-		if p == nil {
-			p = &millstream.Samples{Series: b.Series}
-			parts[k], order = p, append(order, k)
-		}
-		p.Ref, p.Time, p.Value = append(p.Ref, b.Ref[i]), append(p.Time, b.Time[i]), append(p.Value, b.Value[i])
-		p.Start, p.Histogram = append(p.Start, b.Start[i]), append(p.Histogram, b.Histogram[i])
-	}
-	var out []*millstream.Samples
-	for _, k := range order {
-		out = append(out, parts[k])
-	}
-	return out
 }
 
 // flush turns the head into a segment, and every third time keeps it as a head.
