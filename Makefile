@@ -36,8 +36,8 @@ dev: build ## start a node in ./data/dev with a known owner (dev@localhost.test 
 	MS_NODE_DATA_DIR=$(CURDIR)/data/dev MS_AUTH_ROOT_EMAIL=dev@localhost.test MS_AUTH_ROOT_PASSWORD=millstream-dev MS_TELEMETRY_LOG_LEVEL=debug $(BIN)/millstream serve
 
 .PHONY: cluster
-cluster: build ## start a small cluster of split roles in ./data/cluster, to play with; it prints the URL and how to sign in
-	go run ./scripts/cluster -binary $(BIN)/millstream
+cluster: build ## start a small cluster of split roles in ./data/cluster, to play with; ARGS='-port 6080 -dir DIR' for other ports or another place
+	go run ./scripts/cluster -binary $(BIN)/millstream $(ARGS)
 
 .PHONY: test
 test: deps $(VERSITYGW) ## run every test: Go with the race detector against real PostgreSQL and a real S3 server, then the pages in a real browser

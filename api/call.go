@@ -230,6 +230,7 @@ func (a *API) withinRate(ctx context.Context, h http.Header, org millstream.OrgI
 		h.Set("RateLimit-Reset", strconv.Itoa(seconds))
 	}
 	if !v.OK {
+		a.metrics.limited.WithLabelValues(class).Inc()
 		return &millstream.Error{Kind: millstream.RateLimited, Msg: fmt.Sprintf("the organization's limit of %s requests is reached", class), RetryAfter: max(seconds, 1)}
 	}
 	return nil

@@ -9,6 +9,7 @@ type metrics struct {
 	panics   prometheus.Counter
 	accepted *prometheus.CounterVec
 	rejected *prometheus.CounterVec
+	limited  *prometheus.CounterVec
 
 	forwarded map[string]prometheus.Counter // by what became of a request that a querier was to answer
 	missed    prometheus.Counter
@@ -41,13 +42,14 @@ func newMetrics(reg prometheus.Registerer, passed bool) *metrics {
 	}
 	m.accepted = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "millstream_api_records_accepted_total", Help: "Records taken, by intake protocol."}, []string{"protocol"})
 	m.rejected = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "millstream_api_records_rejected_total", Help: "Records refused one by one, by intake protocol."}, []string{"protocol"})
+	m.limited = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "millstream_api_rate_limited_total", Help: "Requests refused because their organization's rate limit was reached, by class: intake, query."}, []string{"class"})
 	forwarded := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "millstream_api_forwarded_total", Help: "Requests passed on to queriers, by what became of them: answered, cut, nobody."}, []string{"result"})
 	m.missed = prometheus.NewCounter(prometheus.CounterOpts{Name: "millstream_api_forward_missed_total", Help: "Queriers that could not be reached with a request, which then went to the next."})
 	m.forwarded = map[string]prometheus.Counter{}
 	for _, result := range []string{answered, cut, nobody} {
 		m.forwarded[result] = forwarded.WithLabelValues(result)
 	}
-	reg.MustRegister(m.accepted, m.rejected, forwarded, m.missed)
+	reg.MustRegister(m.accepted, m.rejected, m.limited, forwarded, m.missed)
 	return m
 }
 

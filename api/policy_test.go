@@ -2,7 +2,9 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -170,6 +172,21 @@ func TestRateClasses(t *testing.T) {
 		}
 	}
 	w.want(204, "POST", "/in", token, nil, nil)
+	families, err := a.Gatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var limited []string
+	for _, f := range families {
+		if f.GetName() == "millstream_api_rate_limited_total" {
+			for _, m := range f.GetMetric() {
+				limited = append(limited, fmt.Sprintf("%s %g", m.GetLabel()[0].GetValue(), m.GetCounter().GetValue()))
+			}
+		}
+	}
+	if !slices.Equal(limited, []string{"query 1"}) {
+		t.Errorf("counted as limited: %q", limited)
+	}
 }
 
 // While the database is away, known credentials go on sending and do nothing else.

@@ -381,6 +381,10 @@ func s3Error(key string, err error) error {
 	if err == nil || errors.As(err, &known) || errors.Is(err, context.Canceled) {
 		return err
 	}
+	var coded interface{ ErrorCode() string }
+	if errors.As(err, &coded) && coded.ErrorCode() == "NoSuchBucket" { // no object is missing: whoever finds one missing may act on it
+		return millstream.Wrap(millstream.Unavailable, err, "the bucket that [object_store].bucket names does not exist: create it, or name another")
+	}
 	var re *awshttp.ResponseError
 	if errors.As(err, &re) {
 		switch re.HTTPStatusCode() {

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -97,6 +98,17 @@ func TestS3(t *testing.T) {
 		c.SecretKey = "wrong"
 		if _, err := openS3(t, c).Stat(ctx, "big"); millstream.KindOf(err) != millstream.Unavailable {
 			t.Errorf("%v", err)
+		}
+	})
+	t.Run("a missing bucket is no missing object", func(t *testing.T) {
+		c := testConfig(endpoint)
+		c.Bucket = "absent"
+		absent := openS3(t, c)
+		_, err := absent.Get(ctx, "big", 0, 1)
+		for _, err := range []error{err, absent.Put(ctx, "small", strings.NewReader("x"), 1)} {
+			if millstream.KindOf(err) != millstream.Unavailable || !strings.Contains(err.Error(), "[object_store].bucket") {
+				t.Errorf("%v", err)
+			}
 		}
 	})
 	t.Run("faults on the wire", func(t *testing.T) { wireFaults(t, endpoint) })

@@ -62,6 +62,7 @@ func (p *parts) openDatabase(ctx context.Context) (*database, error) {
 	st, err := store.Open(ctx, url, int32(p.cfg.Database.MaxConnections))
 	if err == nil {
 		d.store, p.store = st, st
+		p.registry.MustRegister(st.Collector())
 		err = st.Migrate(ctx)
 	}
 	if err != nil {
