@@ -1,255 +1,156 @@
 package query_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"math"
+	"io"
 	"math/rand/v2"
-	"slices"
+	"path/filepath"
+	"sync"
 	"testing"
-	"time"
-
-	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
 	"github.com/millstream/millstream"
-	"github.com/millstream/millstream/ingest"
+	"github.com/millstream/millstream/blob"
 	"github.com/millstream/millstream/query"
-	"github.com/millstream/millstream/segment"
-	"github.com/millstream/millstream/segment/metrics"
-	"github.com/millstream/millstream/store"
+	"github.com/millstream/millstream/query/cache"
 )
 
-// holder is a node's buffer as another node reads it, over the codec of the wire. Every third batch of records is given as a segment.
-type holder struct{ n *node }
-
-func (h holder) Runs(_ context.Context, a ingest.Ask, emit func(ingest.Run) error) (ingest.Reach, error) {
-	h.n.mu.Lock()
-	defer h.n.mu.Unlock()
-	for _, s := range a.Streams {
-		for _, b := range h.n.buffers {
-			if b.stream != s.Stream || b.lsn <= max(s.Have, a.Above) {
-				continue
-			}
-			r, err := h.run(b)
-			if err == nil {
-				err = emit(r)
-			}
-			if err != nil {
-				return ingest.Reach{}, err
-			}
-		}
-	}
-	return ingest.Reach{To: h.n.end}, nil
+// gets is a bucket that counts what is read of it.
+type gets struct {
+	blob.Bucket
+	mu    sync.Mutex
+	count int
+	bytes int64
+	log   []string
 }
 
-func (h holder) run(b buffered) (r ingest.Run, err error) {
-	r = ingest.Run{Stream: b.stream, First: b.lsn, Last: b.lsn, Part: h.n.position + 1}
-	if b.head == nil && b.lsn%3 == 0 {
-		var data, index bytes.Buffer
-		info, err := segment.Encode(&data, &index, []*millstream.Batch{b.batch}, segment.Options{})
-		r.Data, r.DataSize, r.Index, r.IndexSize, r.Part = &data, info.DataSize, &index, info.IndexSize, b.lsn
-		return r, err
-	}
-	if b.lsn%3 != 0 && b.head == nil {
-		r.Part = b.lsn / 3 * 3 // between two segments
-	}
-	r.Batch, err = millstream.DecodeBatch(b.batch.AppendTo(nil))
-	return r, err
+func (b *gets) Get(ctx context.Context, key string, off, n int64) (io.ReadCloser, error) {
+	b.mu.Lock()
+	b.count++
+	b.bytes += n
+	b.log = append(b.log, fmt.Sprintf("%s[%d+%d]", key, off>>10, n>>10))
+	b.mu.Unlock()
+	return b.Bucket.Get(ctx, key, off, n)
 }
 
-func (holder) Pending(context.Context, ingest.PendingAsk) (map[millstream.StreamID]ingest.Pending, error) {
-	return nil, nil
+// take gives the counts since the last call.
+func (b *gets) take() (count int, bytes int64, log []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	count, bytes, log = b.count, b.bytes, b.log
+	b.count, b.bytes, b.log = 0, 0, nil
+	return count, bytes, log
 }
 
-func (holder) Metadata(context.Context, millstream.WALID, millstream.OrgID) ([]millstream.Metadata, error) {
-	return nil, nil
-}
-
-func (holder) Subscribe(context.Context, millstream.StreamID, func(ingest.Tailed) error) error {
-	return nil
-}
-
-// newRemote is a node whose unflushed rows are another's: it reads them through a mirror.
-func newRemote(t testing.TB) *node {
-	var n *node
-	m := ingest.NewMirror(ingest.MirrorConfig{TempDir: t.TempDir(), Dial: func(store.WALState) (ingest.Holder, error) { return holder{n}, nil }})
-	n = newNode(t, func(c *query.Config) { c.Unflushed = m })
-	return n
-}
-
-// forms are the ways to ask, each giving what does not depend on time and cost.
-func forms(rnd *rand.Rand, r millstream.TimeRange) map[string]func(t *testing.T, n *node) any {
-	level := []string{"info", "warn", "error"}[rnd.IntN(3)]
-	statement := func(text string) func(*testing.T, *node) any {
-		return func(t *testing.T, n *node) any {
-			rows, _, err := n.try(t, query.Request{Org: org, Statement: text, Range: r})
-			if err != nil {
-				t.Fatalf("%s: %v", text, err)
-			}
-			return rows
-		}
-	}
-	sel := query.Selection{Org: org, Signal: millstream.Logs, Stream: "app", Range: r}
-	some := sel
-	some.Filter = "level = '" + level + "'"
-	req := query.Request{Org: org, Range: r}
-	out := map[string]func(t *testing.T, n *node) any{
-		"histogram": func(t *testing.T, n *node) any { return must(n.Histogram(t.Context(), some, time.Minute, "service")) },
-		"fields": func(t *testing.T, n *node) any {
-			return must(n.Fields(t.Context(), some, query.FieldSearch{Names: []string{"service", "ms"}, Limit: -1}))
-		},
-		"patterns": func(t *testing.T, n *node) any { return must(n.Patterns(t.Context(), sel, query.PatternSearch{})) },
-		"context": func(t *testing.T, n *node) any {
-			return must(n.Context(t.Context(), query.Around{Selection: sel, At: (r.Start + r.End) / 2, Before: 7, After: 7}))
-		},
-		"services": func(t *testing.T, n *node) any { return must(n.Services(t.Context(), req, "default", true)) },
-		"traces": func(t *testing.T, n *node) any {
-			return must(n.SearchTraces(t.Context(), req, query.TraceSearch{Stream: "default", Status: "error", Limit: 50}))
-		},
-		"estimate": func(t *testing.T, n *node) any {
-			return must(n.Estimate(t.Context(), query.Request{Org: org, Statement: "SELECT * FROM app", Range: r}))
-		},
-		"metric names": func(t *testing.T, n *node) any { return must(n.MetricNames(t.Context(), req)) },
-		"samples":      func(t *testing.T, n *node) any { return samplesOf(t, n, req) },
-	}
-	for _, text := range []string{
-		"SELECT count(*) AS n FROM app",
-		"SELECT service, level, count(*) AS n, sum(ms) AS s, min(ms) AS a, max(ms) AS b FROM app GROUP BY service, level ORDER BY 1, 2",
-		"SELECT * FROM app WHERE match_all('request') ORDER BY _timestamp DESC, seq LIMIT 20",
-		"SELECT seq, message FROM app WHERE level = '" + level + "' AND ms > 300 ORDER BY seq",
-		"SELECT level, median(ms) AS m, count(DISTINCT service) AS d FROM app GROUP BY level ORDER BY level",
-		"SELECT * FROM (SELECT service, row_number() OVER (PARTITION BY service ORDER BY seq) AS k, seq FROM app) WHERE k < 4 ORDER BY service, k",
-		`SELECT job, count(*) AS n, round(sum(value), 6) AS s FROM metrics.load GROUP BY job ORDER BY job`,
-		"SELECT service, count(*) AS n FROM traces.default GROUP BY service ORDER BY service",
-	} {
-		out[text] = statement(text)
-	}
-	return out
-}
-
-func must(v any, err error) any {
-	if err != nil {
-		return err.Error()
-	}
-	return v
-}
-
-// samplesOf lists all samples of an organization.
-func samplesOf(t *testing.T, n *node, req query.Request) (out []string) {
-	_, err := n.Metrics(t.Context(), req, func(ctx context.Context, srcs []metrics.Source, _ []string) error {
-		out = nil
-		series, err := metrics.Select(ctx, srcs, metrics.Query{Min: math.MinInt64, Max: math.MaxInt64})
-		var it metrics.Iterator
-		for _, s := range series {
-			for it.Reset(s.Chunks); it.Next() != chunkenc.ValNone; {
-				at, v := it.At()
-				out = append(out, fmt.Sprintf("%q %d %g", s.Key, at, v))
+// requestLogs makes records like those of a web service's: 19 fields, of them several ids, texts of a vocabulary with a long tail.
+func requestLogs(from int64, rows int, seed uint64) *millstream.Batch {
+	r := rand.New(rand.NewPCG(seed, 7))
+	zipf := rand.NewZipf(r, 1.2, 4, 19_999)
+	word := func() string { return fmt.Sprintf("w%05x", zipf.Uint64()*2654435761%1048573) }
+	b := millstream.NewBuilder(millstream.Limits{})
+	str := func(name, value string) { b.String([]byte(name), []byte(value)) }
+	var text []byte
+	for i := range rows {
+		service := r.IntN(24)
+		text = text[:0]
+		switch {
+		case r.IntN(5) < 2:
+			text = fmt.Appendf(text, "%s /api/v1/%s/%d HTTP/1.1 status=%d in %dms", []string{"GET", "GET", "POST", "PUT"}[r.IntN(4)], word(), r.IntN(100000), 200+100*(r.IntN(40)/17), r.IntN(900))
+		case r.IntN(325) == 0:
+			text = fmt.Appendf(text, "upstream failed: connection reset by peer while reading %s from %s", word(), word())
+		default:
+			text = fmt.Appendf(text, "%s %s: handler %s took %d steps of %s for %s", []string{"started", "completed", "retrying", "cached"}[r.IntN(4)], word(), word(), r.IntN(50), word(), word())
+			for range r.IntN(12) {
+				text = fmt.Appendf(text, " %s", word())
 			}
 		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
-
-// text is an answer without what it cost.
-func text(t *testing.T, v any) string {
-	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var doc any
-	if err := json.Unmarshal(b, &doc); err != nil {
-		t.Fatal(err)
-	}
-	if o, ok := doc.(map[string]any); ok {
-		delete(o, "stats")
-	}
-	b, _ = json.Marshal(doc)
-	return string(b)
-}
-
-// TestAnswersDoNotDependOnWhereRowsAre asks every form of a node that holds the unflushed rows and of one that mirrors them, between writes and flushes.
-func TestAnswersDoNotDependOnWhereRowsAre(t *testing.T) {
-	for seed := range uint64(3) {
-		rnd := rand.New(rand.NewPCG(seed, 21))
-		home, remote := newNode(t, nil), newRemote(t)
-		seq := 0
-		for step := range 12 {
-			for range 1 + rnd.IntN(3) {
-				sig, name, b := randomBatch(rnd, &seq)
-				home.append(sig, name, b)
-				remote.append(sig, name, b)
-			}
-			if step%5 == 4 {
-				home.flush()
-				remote.flush()
-			}
-			if step < 2 { // until there is something of each signal
-				continue
-			}
-			r := millstream.TimeRange{Start: epoch + rnd.Int64N(600e9), End: epoch + 4000e9}
-			for name, f := range forms(rnd, r) {
-				if want, got := text(t, f(t, home)), text(t, f(t, remote)); want != got {
-					t.Fatalf("seed %d, step %d, %s:\nat home %s\nremote  %s", seed, step, name, want, got)
-				}
-			}
+		if i%200_003 == 77 {
+			text = append(text, " quasarflux"...)
 		}
-	}
-}
-
-// randomBatch is records of one of three streams; the first three are of each.
-func randomBatch(rnd *rand.Rand, seq *int) (millstream.Signal, string, *millstream.Batch) {
-	kind := rnd.IntN(3)
-	if *seq < 3 {
-		kind = *seq
-	}
-	*seq++
-	switch kind {
-	case 0:
-		records := make([]string, 1+rnd.IntN(200))
-		for i := range records {
-			records[i] = fmt.Sprintf("seq=%d service=svc%d level=%s ms=%d.5 message=request_%d_was_served", *seq*1000+i, rnd.IntN(5), []string{"info", "warn", "error"}[rnd.IntN(3)], rnd.IntN(977), i%5)
-			if rnd.IntN(9) == 0 {
-				records[i] += fmt.Sprintf(" extra%d=%d", rnd.IntN(3), i)
-			}
+		str("body", string(text))
+		str("level", []string{"info", "info", "info", "info", "warn", "debug", "error"}[r.IntN(7)])
+		str("service", fmt.Sprintf("service-%02d", service))
+		str("pod", fmt.Sprintf("service-%02d-%04x", service, r.IntN(5)*7919+service))
+		str("namespace", []string{"prod", "stage"}[service%2])
+		str("cluster", "eu-1")
+		str("container", "main")
+		str("node", fmt.Sprintf("node-%d", r.IntN(12)))
+		str("trace_id", fmt.Sprintf("%016x%016x", seed, uint64(i/8)*0x9e3779b97f4a7c15))
+		str("span_id", fmt.Sprintf("%016x", r.Uint64()))
+		str("request_id", fmt.Sprintf("%016x%016x", r.Uint64(), r.Uint64()))
+		if r.IntN(100) < 85 {
+			str("user_id", fmt.Sprintf("u%06d", zipf.Uint64()*10+r.Uint64N(10)))
 		}
-		return millstream.Logs, "app", lines(epoch+rnd.Int64N(3000e9), records...)
-	case 1:
-		return millstream.Traces, "default", traceBatch(traffic(rnd, 1+rnd.IntN(20)))
-	}
-	sm := &millstream.Samples{}
-	for i := range 1 + rnd.IntN(4) {
-		key, err := millstream.EncodeLabels(nil, []millstream.Label{{Name: "__name__", Value: "load"}, {Name: "job", Value: fmt.Sprint("job", i)}})
-		if err != nil {
+		if r.IntN(5) < 2 {
+			str("method", []string{"GET", "POST", "PUT"}[r.IntN(3)])
+			str("path", fmt.Sprintf("/api/v1/%s", word()))
+			str("client_ip", fmt.Sprintf("10.%d.%d.%d", r.IntN(4), r.IntN(256), r.IntN(256)))
+			b.Int([]byte("status"), int64(200+100*(r.IntN(40)/17)))
+			b.Double([]byte("duration_ms"), r.ExpFloat64()*80)
+			b.Int([]byte("bytes"), int64(r.ExpFloat64()*4000))
+		}
+		if err := b.Commit(from + int64(i)*1e6); err != nil {
 			panic(err)
 		}
-		sm.Series = append(sm.Series, string(key))
-		for range rnd.IntN(50) {
-			sm.Ref, sm.Time, sm.Value = append(sm.Ref, uint32(i)), append(sm.Time, epoch/1e6+rnd.Int64N(3000e3)), append(sm.Value, rnd.Float64())
-		}
 	}
-	if len(sm.Ref) == 0 {
-		sm.Ref, sm.Time, sm.Value = []uint32{0}, []int64{epoch / 1e6}, []float64{1}
-	}
-	return millstream.Metrics, millstream.MetricStream, &millstream.Batch{Org: org, Signal: millstream.Metrics, Name: millstream.MetricStream, Samples: sm}
+	return b.Batch()
 }
 
-// TestRemoteRowsMissing: a node that cannot be reached makes the answer partial, and says which.
-func TestRemoteRowsMissing(t *testing.T) {
-	m := ingest.NewMirror(ingest.MirrorConfig{Dial: func(store.WALState) (ingest.Holder, error) {
-		return nil, millstream.Errorf(millstream.Unavailable, "connection refused")
-	}})
-	n := newNode(t, func(c *query.Config) { c.Unflushed = m })
-	n.append(millstream.Logs, "app", lines(epoch, "level=info"))
+// remoteNode is a node whose segments lie in a counted store, with a function that empties its cache.
+func remoteNode(t testing.TB) (*node, *gets, func()) {
+	t.Helper()
+	memory := blob.NewMemory()
+	store := &gets{Bucket: memory}
+	var n *node
+	open := func() *cache.Cache {
+		c, err := cache.Open(cache.Config{Bucket: store, Dir: filepath.Join(t.TempDir(), "remote"), Open: query.SegmentOpener()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	n = newNode(t, func(cfg *query.Config) { cfg.Cache = open() })
+	n.bucket = memory
+	return n, store, func() {}
+}
+
+func TestColdQueriesReadWhatTheyNeed(t *testing.T) {
+	n, store, _ := remoteNode(t)
+	for i := range 5 {
+		n.append(millstream.Logs, "app", requestLogs(epoch+int64(i)*65536*1e6, 65536, uint64(i)))
+	}
 	n.flush()
-	n.append(millstream.Logs, "app", lines(epoch, "level=info"))
-	got, answer := n.ask(t, "SELECT count(*) AS n FROM app")
-	if !slices.Equal(got, []string{"n", "1"}) || !answer.Partial || len(answer.Reasons) != 1 {
-		t.Errorf("%q, %+v", got, answer)
+	s := n.segments[0]
+	t.Logf("data %d MB, index %d MB, rows %d", s.Data.Length>>20, s.Index.Length>>20, s.Rows)
+	for _, q := range []string{
+		"SELECT service, count(*) AS n FROM app GROUP BY service",
+		"SELECT * FROM app WHERE match_all('quasarflux') ORDER BY _timestamp DESC LIMIT 100",
+		"SELECT count(*) AS n FROM app WHERE body LIKE '%connection reset by peer%'",
+		"SELECT time_bucket(INTERVAL 1 minute, _timestamp) AS t, count(*) AS n FROM app GROUP BY t",
+		"SELECT service, avg(duration_ms) AS d FROM app GROUP BY service",
+		"SELECT * FROM app WHERE trace_id = '0000000000000002e6f4590b9a164106'",
+		"SELECT * FROM app ORDER BY _timestamp DESC LIMIT 100",
+		"SELECT service, count(*) AS n FROM app WHERE status >= 400 GROUP BY service",
+		"SELECT user_id, count(*) AS n FROM app GROUP BY user_id ORDER BY n DESC LIMIT 10",
+		"SELECT level, quantile_cont(duration_ms, 0.95) AS p FROM app GROUP BY level",
+	} {
+		n2, store2, _ := remoteNode(t)
+		n2.bucket = n.bucket
+		store2.Bucket = store.Bucket
+		n2.streams, n2.segments, n2.position, n2.end = n.streams, n.segments, n.position, n.end
+		_, a, err := n2.try(t, query.Request{Org: org, Statement: q, Range: day})
+		if err != nil {
+			t.Error(q, err)
+			continue
+		}
+		count, bytes, log := store2.take()
+		t.Logf("%s\n   %d GETs, %.1f MB, allowed %.1f, took %d ms\n %v", q, count, float64(bytes)/(1<<20), 2+float64(bytes)/(4<<20), a.Stats.TookMS, log)
+		if _, _, err := n2.try(t, query.Request{Org: org, Statement: q, Range: day}); err != nil {
+			t.Fatal(err)
+		}
+		if count, _, log := store2.take(); count != 0 {
+			t.Errorf("%s warm: %d gets %v", q, count, log)
+		}
 	}
 }

@@ -172,9 +172,9 @@ func SegmentOpener() func(s millstream.Segment, data, index cache.File) (any, er
 	blocks := metrics.NewCache(indexCache)
 	return func(s millstream.Segment, data, index cache.File) (any, error) {
 		if s.Signal != millstream.Metrics {
-			return segment.Open(data, data.Size, index, index.Size)
+			return segment.Open(data.ReaderAt, data.Size, index.ReaderAt, index.Size)
 		}
-		r, err := metrics.Open(data, data.Size, index, index.Size)
+		r, err := metrics.Open(data.ReaderAt, data.Size, index.ReaderAt, index.Size)
 		if err != nil {
 			return nil, err
 		}

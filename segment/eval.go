@@ -39,6 +39,8 @@ type node interface {
 	eval(b block, active, t, u *bitmap) error
 	// prune says from a run's index in which blocks the node can be true.
 	prune(r *runScan) (verdict, error)
+	// reads adds the fields that eval reads in some blocks of the run that was pruned last, or more.
+	reads(r *runScan, blocks uint64, add func(field string, blocks uint64))
 }
 
 // verdict is what an index knows of a filter, a bit for each block of a run: may be true in some row, must be true in all rows, is false in all (none).

@@ -195,6 +195,8 @@ func (r *Reader) Scan(ctx context.Context, s Scan, emit func(*millstream.Batch) 
 	for i := range r.runs {
 		x.pieces = append(x.pieces, &runScan{readers: state, run: i, info: &r.runs[i]})
 	}
+	x.data = state.data
+	x.expectScan(r)
 	err = x.run()
 	return x.stats, err
 }

@@ -2,6 +2,7 @@ package segment
 
 import (
 	"context"
+	"io"
 	"math/bits"
 
 	"github.com/millstream/millstream"
@@ -30,7 +31,9 @@ type scanner struct {
 	filter  node
 	ranged  node // filter and the range of times
 	pieces  []piece
-	started piece // the one in use, while records are emitted
+	current int         // the one that is read
+	data    io.ReaderAt // that the pieces read, if it may have to be fetched
+	started piece       // the one in use, while records are emitted
 	emit    func(*millstream.Batch) error
 	out     millstream.Batch
 	cols    []millstream.Column // memory of out's columns
@@ -84,7 +87,8 @@ func (x *scanner) run() error {
 	if x.s.Limit > 0 && !x.s.CountOnly {
 		return x.runTop()
 	}
-	for _, p := range x.pieces {
+	for k, p := range x.pieces {
+		x.current = k
 		if first, last := p.span(); !x.s.Range.Overlaps(first, last) {
 			continue
 		}
@@ -107,12 +111,17 @@ func (x *scanner) take(b block, _ int, m *bitmap) error {
 	return x.emitBlock(b, m)
 }
 
+// filterOf is the filter of a piece: with the range of times, unless all of it lies in that.
+func (x *scanner) filterOf(p piece) node {
+	if first, last := p.span(); first < x.s.Range.Start || last >= x.s.Range.End {
+		return x.ranged
+	}
+	return x.filter
+}
+
 // each calls f for every block of a piece that has selected records, in order or from the last to the first. skip, if given, is asked before a block is read.
 func (x *scanner) each(p piece, backward bool, skip func(block int) bool, f func(b block, i int, m *bitmap) error) error {
-	filter := x.filter
-	if first, last := p.span(); first < x.s.Range.Start || last >= x.s.Range.End {
-		filter = x.ranged
-	}
+	filter := x.filterOf(p)
 	v, err := p.prune(filter)
 	if err != nil {
 		return err

@@ -60,6 +60,7 @@ func (x *scanner) runTop() error {
 	})
 	useless := func(best int64) bool { return len(h.all) == x.s.Limit && !h.worse(h.all[0].time, best) }
 	for k, p := range x.pieces {
+		x.current = k
 		if useless(edge(p)) {
 			break
 		}
@@ -130,6 +131,7 @@ func (x *scanner) emitHits(all []hit) (fit int, err error) {
 	slices.SortFunc(order, func(a, b int) int {
 		return cmp.Or(cmp.Compare(all[a].piece, all[b].piece), cmp.Compare(all[a].row, all[b].row))
 	})
+	x.expectHits(all)
 	stored := make([]millstream.Column, len(x.names))
 	for i, name := range x.names {
 		clearColumn(&stored[i], &millstream.Column{Name: name, Type: x.types[i]})

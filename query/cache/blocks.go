@@ -13,14 +13,8 @@ import (
 	"github.com/millstream/millstream"
 )
 
-// Sizes of fetches. A request to the object store takes as long as the transfer of some megabytes, so a fetch goes beyond what was asked for; the first one of a
-// segment does less so, since many queries read little of each.
-const (
-	blockSize  = 256 << 10 // what is fetched, checked and recorded as one
-	firstFetch = 1 << 20
-	nextFetch  = 4 << 20
-	wholeFetch = 16 << 20 // when all is wanted
-)
+// blockSize is what is fetched, checked and recorded as one.
+const blockSize = 256 << 10
 
 // Blocks is a segment's data as a sparse local file: blocks are fetched as they are read. It is safe for concurrent use, as long as the segment is pinned.
 type Blocks struct {
@@ -84,20 +78,10 @@ func (b *Blocks) size(i int) int64 { return min(blockSize, b.x.Length-int64(i)*b
 
 // ReadAt implements io.ReaderAt. It may wait for the object store.
 func (b *Blocks) ReadAt(p []byte, off int64) (int, error) {
-	return b.readAt(context.Background(), p, off)
+	return b.readAt(&reading{Blocks: b, ctx: context.Background()}, p, off)
 }
 
-// Bind gives the file to a reader whose reads end with a context. What is being fetched then is fetched on.
-func (b *Blocks) Bind(ctx context.Context) io.ReaderAt { return bound{b, ctx} }
-
-type bound struct {
-	*Blocks
-	ctx context.Context
-}
-
-func (b bound) ReadAt(p []byte, off int64) (int, error) { return b.readAt(b.ctx, p, off) }
-
-func (b *Blocks) readAt(ctx context.Context, p []byte, off int64) (int, error) {
+func (b *Blocks) readAt(r *reading, p []byte, off int64) (int, error) {
 	if off < 0 || off >= b.x.Length {
 		return 0, io.EOF
 	}
@@ -106,7 +90,7 @@ func (b *Blocks) readAt(ctx context.Context, p []byte, off int64) (int, error) {
 		return 0, nil
 	}
 	for try := 0; ; try++ {
-		if err := b.need(ctx, off, n, nextFetch); err != nil {
+		if err := b.need(r, off, n); err != nil {
 			return 0, err
 		}
 		got, err := b.file.ReadAt(p[:n], off)
@@ -123,7 +107,7 @@ func (b *Blocks) readAt(ctx context.Context, p []byte, off int64) (int, error) {
 }
 
 // need makes bytes present and checked.
-func (b *Blocks) need(ctx context.Context, off, n, most int64) error {
+func (b *Blocks) need(r *reading, off, n int64) error {
 	if b.ready.Load() {
 		return nil
 	}
@@ -131,20 +115,23 @@ func (b *Blocks) need(ctx context.Context, off, n, most int64) error {
 	b.verify(first, last)
 	var waited []*fetch
 	for {
-		missing, changed, err := b.claim(first, last, most, &waited)
+		missing, changed, err := b.claim(r, first, last, &waited)
 		if err != nil || !missing {
 			return err
 		}
 		select {
 		case <-changed:
-		case <-ctx.Done():
-			return ctx.Err()
+		case <-r.ctx.Done():
+			return r.ctx.Err()
 		}
 	}
 }
 
 // claim starts fetches for the blocks that are neither there nor being fetched. The error is that of an earlier fetch of one of them that was waited for.
-func (b *Blocks) claim(first, last int, most int64, waited *[]*fetch) (missing bool, changed <-chan struct{}, err error) {
+func (b *Blocks) claim(r *reading, first, last int, waited *[]*fetch) (missing bool, changed <-chan struct{}, err error) {
+	if r.lacks(first, last) {
+		r.ask()
+	}
 	var begun []*fetch
 	defer func() {
 		for _, f := range begun {
@@ -164,7 +151,7 @@ func (b *Blocks) claim(first, last int, most int64, waited *[]*fetch) (missing b
 		}
 		f := b.underWay(i)
 		if f == nil {
-			f = b.plan(i, last, most)
+			f = r.enter(i, last)
 			begun = append(begun, f)
 		}
 		if !slices.Contains(*waited, f) {
@@ -175,7 +162,20 @@ func (b *Blocks) claim(first, last int, most int64, waited *[]*fetch) (missing b
 	if !missing {
 		b.ready.Store(b.good == b.count)
 	}
+	begun = append(begun, r.ahead()...)
 	return missing, b.changed, nil
+}
+
+// lacks says whether a block is neither there nor being fetched, nor expected.
+func (r *reading) lacks(first, last int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := first; i <= last; i++ {
+		if !r.checked[i] && r.underWay(i) == nil && !r.expects(i) {
+			return true
+		}
+	}
+	return false
 }
 
 // failed is the error of an ended fetch that should have brought a block.
@@ -197,14 +197,9 @@ func (b *Blocks) underWay(i int) *fetch {
 	return nil
 }
 
-// plan enters a fetch that begins with block i, a missing one. It reaches beyond last if that makes no further request, and ends before what is being fetched. It passes over
-// blocks that are there if others are missing behind them. The caller holds the lock.
-func (b *Blocks) plan(i, last int, most int64) *fetch {
-	reach := most
-	if b.held == 0 && len(b.fetches) == 0 && most == nextFetch {
-		reach = firstFetch
-	}
-	end := min(b.count, i+int(most/blockSize), max(last+1, i+int(reach/blockSize)))
+// enter notes a fetch from block i, which is missing, up to another. It ends before what is being fetched already, and passes over blocks that are there only if
+// others are missing behind them. The caller holds the lock, and lets it begin.
+func (b *Blocks) enter(i, end int) *fetch {
 	for k := i + 1; k < end; k++ {
 		if b.underWay(k) != nil {
 			end = k

@@ -81,7 +81,7 @@ func (b *Blocks) complete(ctx context.Context) error {
 	b.wholeMu.Lock()
 	defer b.wholeMu.Unlock()
 	for try := 0; ; try++ {
-		if err := b.need(ctx, 0, b.x.Length, wholeFetch); err != nil || b.whole.Load() {
+		if err := b.need(&reading{Blocks: b, ctx: ctx, most: wholeFetch}, 0, b.x.Length); err != nil || b.whole.Load() {
 			return err
 		}
 		err := check(b.path, b.x)

@@ -329,6 +329,21 @@ func eachSeries(b []byte, n *nameEntry, m *matchers, q Query, exemplars bool, f 
 	return nil
 }
 
+// wanted is where the pages of rows lie. Both are in the order of rows.
+func wanted(refs []rowRef, pages []page) (parts [][2]int64) {
+	for p := 0; p < len(pages) && len(refs) > 0; p++ {
+		n := len(refs)
+		if p+1 < len(pages) {
+			n = sort.Search(len(refs), func(i int) bool { return refs[i].row >= pages[p+1].firstRow })
+		}
+		if n > 0 {
+			parts = append(parts, [2]int64{pages[p].offset, pages[p].offset + int64(pages[p].size)})
+		}
+		refs = refs[n:]
+	}
+	return parts
+}
+
 // load reads the bytes of chunks; refs are in the order of rows. Only pages that hold one of them are read, neighbours in one go.
 func (r *Reader) load(ctx context.Context, refs []rowRef) error {
 	pages, err := r.pages.get(r.readPages)
@@ -337,6 +352,7 @@ func (r *Reader) load(ctx context.Context, refs []rowRef) error {
 	}
 	var buf pageBuffer
 	data := segment.Bind(ctx, r.data)
+	segment.Expect(data, func() [][2]int64 { return wanted(refs, pages) })
 	for len(refs) > 0 {
 		if err := ctx.Err(); err != nil {
 			return err
