@@ -161,12 +161,7 @@ func (x *export) segment(ctx context.Context, v *sql.BoundTable, t *table, s mil
 			return "", err
 		}
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.handles = append(x.handles, h)
-	x.rows.Add(s.Rows)
-	x.bytes.Add(s.Data.Length)
-	return h.DataPath(ctx)
+	return x.file(ctx, v, h, s)
 }
 
 // sameTypes says whether DuckDB may read a view's columns from the segment's own file: it must not make texts of what is no text there.
@@ -219,6 +214,14 @@ func (x *export) write(ctx context.Context, v *sql.BoundTable, src segment.Sourc
 	return path, false, nil
 }
 
+// spend counts bytes that are written to temporary files.
+func (x *export) spend(n int64) error {
+	if limit := x.e.cfg.Limits.TempSize; x.written.Add(n) > limit {
+		return millstream.Errorf(millstream.Unprocessable, "the query needs more than %d bytes of temporary files: narrow its time range or filter more", limit)
+	}
+	return nil
+}
+
 // rowWriter writes one file; it makes none before there is a row.
 type rowWriter struct {
 	x    *export
@@ -250,8 +253,8 @@ func (w *rowWriter) add(ctx context.Context, b *millstream.Batch) error {
 			return err
 		}
 	}
-	if limit := w.x.e.cfg.Limits.TempSize; w.x.written.Add(int64(b.Size())) > limit {
-		return millstream.Errorf(millstream.Unprocessable, "the query needs more than %d bytes of temporary files: narrow its time range or filter more", limit)
+	if err := w.x.spend(int64(b.Size())); err != nil {
+		return err
 	}
 	times := &millstream.Column{Name: millstream.TimestampField, Type: millstream.Timestamp, Ints: b.Times}
 	cols := make([]*millstream.Column, len(w.v.Columns))
