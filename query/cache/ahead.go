@@ -96,7 +96,7 @@ func join(all []stretch, requests, blocks int) []stretch {
 	slices.SortFunc(gaps, func(a, b int) int { return cmp.Or(cmp.Compare(gap(a), gap(b)), cmp.Compare(a, b)) })
 	closed := make([]bool, len(all))
 	for _, i := range gaps {
-		if (requests-1)*goalSize <= blocks*blockSize {
+		if (requests-1)*goalSize <= (blocks-1)*blockSize { // the last block may be short
 			break
 		}
 		closed[i] = true
