@@ -19,9 +19,9 @@ export function panel(c: Cluster, n: ClusterNode, on: PanelActions): Node[] {
     n.state !== "draining" && heartbeats(c, n),
     load(c, n),
     trafficOf(c, n, on.choose));
-  const foot = h("div", { class: "foot" }, h("div", { class: "dact" },
+  const foot = h("div", { class: "foot" },
     telemetry && h("a", { class: "btn", href: `${orgPath("logs")}?${new URLSearchParams({ stream: "_millstream", q: `node:"${n.id}"`, from: "now-1h", to: "now" })}` }, icon("scroll-text", "s"), "Logs"),
-    button({ icon: "power", text: "Drain…", cls: "danger", disabled: n.state === "draining", on: () => on.drain(n) })));
+    button({ icon: "power", text: "Drain…", cls: "danger", disabled: n.state === "draining", on: () => on.drain(n) }));
   return [body, foot];
 }
 

@@ -27,7 +27,7 @@ class NodesPage {
   private map = new NodeMap(this.c, (id) => this.choose(id));
   private table = new NodeTable(this.c, (id) => this.choose(id));
   private views: HTMLButtonElement[];
-  private live = button({ icon: "activity", text: "Live", cls: "live", "aria-pressed": "true", on: () => this.pause(!this.feed.paused) });
+  private live = button({ icon: "activity", text: "Live", "aria-pressed": "true", on: () => this.pause(!this.feed.paused) });
   private figures = h("dl", { class: "stats" });
   private notes = h("div", { class: "notes" });
   private main = h("div", { class: "cl-main", "aria-busy": "true" }, skeleton(8));
