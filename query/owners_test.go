@@ -22,6 +22,8 @@ type fleet struct {
 	*node
 	others map[millstream.NodeID]*node
 	caches map[millstream.NodeID]*cache.Cache
+	// through, if it has a node, is the way to it; else it is called.
+	through map[millstream.NodeID]query.LeafNode
 	// ruin, if set, stands between the coordinator and a node.
 	ruin  func(ctx context.Context, to millstream.NodeID, emit func([]byte) error, ask func(emit func([]byte) error) error) error
 	asked atomic.Int64
@@ -35,7 +37,12 @@ type line struct {
 
 func (l line) Leaf(ctx context.Context, ask []byte, emit func([]byte) error) error {
 	l.f.asked.Add(1)
-	do := func(emit func([]byte) error) error { return l.f.others[l.to].Leaf(ctx, ask, emit) }
+	do := func(emit func([]byte) error) error {
+		if n := l.f.through[l.to]; n != nil {
+			return n.Leaf(ctx, ask, emit)
+		}
+		return l.f.others[l.to].Leaf(ctx, ask, emit)
+	}
 	if l.f.ruin != nil {
 		return l.f.ruin(ctx, l.to, emit, do)
 	}

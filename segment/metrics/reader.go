@@ -306,8 +306,11 @@ func eachSeries(b []byte, n *nameEntry, m *matchers, q Query, exemplars bool, f 
 		rows = rows[:0]
 		var last int64
 		for range d.count(5) {
-			c, _, ok := d.row(last)
-			if !ok {
+			c := Chunk{Enc: Encoding(d.byte()), Count: int(d.uvarint())} // as decoder.row: a call for each makes a query of all series 7 % slower
+			c.Min = last + d.varint()
+			c.Max = c.Min + int64(d.uvarint())
+			size := d.uvarint()
+			if c.Count < 0 || c.Count > maxSampleCount || size > 1<<30 || c.Max < c.Min {
 				return errDamaged("a row of a series")
 			}
 			last = c.Max
