@@ -93,6 +93,9 @@ func (r *Router) walOf(m millstream.Member) millstream.WALID {
 
 // holder is the member that holds a WAL now, live or not: one that drains still answers repetitions.
 func (r *Router) holder(v *cluster.View, w millstream.WALID) (millstream.Member, bool) {
+	if w == "" { // not known, which is true of many members at once
+		return millstream.Member{}, false
+	}
 	if r.local != nil && r.local.WAL() == w {
 		return r.self[0], true
 	}

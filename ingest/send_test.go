@@ -158,6 +158,31 @@ func TestWhatEachAnswerOfANodeMeans(t *testing.T) {
 	}
 }
 
+// TestUnknownStaysWithItsNode: while the registry has lost the WALs, as after a failover, no member's is known. None of the others holds the one that may have the
+// write.
+func TestUnknownStaysWithItsNode(t *testing.T) {
+	p := newPeers("a", "b", "c")
+	r := p.router(nil)
+	var members []millstream.Member
+	for _, id := range p.live {
+		members = append(members, millstream.Member{ID: id, Roles: []string{cluster.Intake}})
+	}
+	r.cfg.View = func() *cluster.View { return cluster.NewView(members, time.Time{}, cluster.Timeouts{}) }
+	for _, id := range p.live {
+		p.answer[id] = first(errLost)
+	}
+	for i := range 20 {
+		stream := fmt.Sprint("s", i)
+		clear(p.calls)
+		if _, err := r.Write(t.Context(), Write{Org: testOrg, Batches: []*millstream.Batch{rows(stream, 0, 1)}}); err != nil {
+			t.Fatal(err)
+		}
+		if owner := p.order(stream)[0]; len(p.calls) != 1 || len(p.calls[owner]) != 2 {
+			t.Errorf("stream %s of node %s: %d nodes got it, its own %d times", stream, owner, len(p.calls), len(p.calls[owner]))
+		}
+	}
+}
+
 func TestNoIntake(t *testing.T) {
 	p := newPeers()
 	_, err := p.router(nil).Write(t.Context(), Write{Org: testOrg, Batches: []*millstream.Batch{rows("app", 0, 1)}})

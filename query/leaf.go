@@ -17,7 +17,7 @@ import (
 )
 
 // A leaf is the part of a query that runs on the node that owns some of its segments, for the node that coordinates the query. What is asked and what is answered
-// travel as frames of bytes, which package rpc carries without looking at them; both ends are of releases whose rpc.Protocol is the same.
+// travel as frames of bytes, which package rpc carries without looking at them. Both ends have the same form of it, see form.go.
 
 // leafAsk is what a leaf does: group the rows of segments by a plan, scan them, answer a question about samples, summarize spans, or count fields. It names the segments with all that is needed to
 // read them, so that a leaf takes no snapshot of its own.
@@ -69,7 +69,11 @@ const leafPace = 500 * time.Millisecond
 // A segment that is gone is NotFound: the asking query needs a new snapshot.
 func (e *Engine) Leaf(ctx context.Context, ask []byte, emit func(frame []byte) error) error {
 	var a leafAsk
-	if err := gob.NewDecoder(bytes.NewReader(ask)).Decode(&a); err != nil {
+	body, err := ofThisForm(ask)
+	if err != nil {
+		return err
+	}
+	if err := gob.NewDecoder(bytes.NewReader(body)).Decode(&a); err != nil {
 		return millstream.Wrap(millstream.Invalid, err, "a leaf's request cannot be read: are all nodes of one release?")
 	}
 	if err := a.check(); err != nil {

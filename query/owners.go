@@ -228,8 +228,8 @@ func (e *Engine) gatherStream(ctx context.Context, q *task, p *part, sh owned, f
 func (e *Engine) askOwner(ctx context.Context, q *task, p *part, sh owned, silent func(), onBatch func(*millstream.Batch) error) (*heard, error) {
 	ask := p.ask
 	ask.Segments = sh.segments
-	var b bytes.Buffer
-	if err := gob.NewEncoder(&b).Encode(ask); err != nil {
+	b := bytes.NewBuffer(bytes.Clone(form[:]))
+	if err := gob.NewEncoder(b).Encode(ask); err != nil {
 		return nil, err
 	}
 	patience := e.cfg.Owners.Silence
@@ -310,6 +310,7 @@ func plus(a, b scan.Stats) scan.Stats {
 	a.ScannedBytes += b.ScannedBytes
 	a.Selected += b.Selected
 	a.Pruned += b.Pruned
+	a.Stopped = a.Stopped || b.Stopped
 	return a
 }
 
@@ -370,13 +371,18 @@ func (o *ownedElsewhere) Scan(ctx context.Context, s segment.Scan, emit func(*mi
 		return st, err
 	}
 	o.q.progress.Sources.Add(int64(len(o.segments) - 1)) // the whole counts as one input
+	stopped := false
 	for _, h := range found {
+		stopped = stopped || h.done.Stats.Stopped
 		st.Selected += h.done.Stats.Selected
 		st.ScannedRows += h.done.Stats.ScannedRows
 		st.ScannedBytes += h.done.Stats.ScannedBytes
 		o.q.pruned.Add(int64(h.done.Stats.Pruned))
 	}
-	return st, emitMerged(found, s, emit)
+	if err := emitMerged(found, s, emit); err != nil || !stopped {
+		return st, err
+	}
+	return st, scan.ErrStopped // what this node read itself is not the whole, which a source says by its error
 }
 
 // readHere scans segments whose owners are gone.

@@ -158,6 +158,38 @@ func TestOwnersReadTheirSegments(t *testing.T) {
 	}
 }
 
+// otherRelease is the way to a node whose leaves have another form.
+type otherRelease struct{ line }
+
+func (o otherRelease) Leaf(ctx context.Context, ask []byte, emit func([]byte) error) error {
+	ask = slices.Clone(ask)
+	ask[0]++
+	return o.line.Leaf(ctx, ask, emit)
+}
+
+func TestOwnersOfAnotherReleaseAreNotBelieved(t *testing.T) {
+	var f *fleet
+	f = newFleet(t, func(c *query.Config) {
+		c.Owners.Dial = func(m millstream.Member) query.LeafNode {
+			if m.ID == "b" {
+				return otherRelease{line{f, m.ID}}
+			}
+			return line{f, m.ID}
+		}
+	})
+	f.spread()
+	f.askAll(t, "b is of another release")
+	_, answer := f.ask(t, "SELECT service, count(*) FROM app GROUP BY service")
+	for _, p := range answer.Stats.Parts {
+		if p.Node == "b" {
+			t.Errorf("b had a part: %+v", p)
+		}
+	}
+	if len(answer.Stats.Parts) != 2 {
+		t.Errorf("parts %+v, want those of a and c", answer.Stats.Parts)
+	}
+}
+
 var errLine = millstream.Errorf(millstream.Unavailable, "the line is cut")
 
 func TestOwnersThatFail(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -190,5 +191,48 @@ func TestStopMetrics(t *testing.T) {
 	<-s.Done
 	if a := s.Close(); a == nil || !a.Stopped || !a.Partial {
 		t.Errorf("%+v", a)
+	}
+}
+
+// cutLine is the way to a node that cannot be reached.
+type cutLine struct{ tried *atomic.Int64 }
+
+func (c cutLine) Leaf(context.Context, []byte, func([]byte) error) error {
+	c.tried.Store(time.Now().UnixNano())
+	return millstream.Errorf(millstream.Unavailable, "the line is cut")
+}
+
+// TestStopWhileOwnersAreReplaced: the segments are another node's, which is away, so this node reads them. What it has when the query is stopped is not the whole,
+// and the answer says so.
+func TestStopWhileOwnersAreReplaced(t *testing.T) {
+	var tried atomic.Int64
+	n, slow := slowNode(t, func(c *query.Config) {
+		c.Owners = &query.Owners{
+			Self: "a", Rank: func(millstream.SegmentID) []millstream.Member { return []millstream.Member{{ID: "b"}, {ID: "a"}} },
+			Dial: func(millstream.Member) query.LeafNode { return cutLine{&tried} },
+		}
+	})
+	n.append(millstream.Logs, "app", lines(epoch, "level=info ms=1", "level=info ms=2")) // will hang
+	n.flush()
+	n.append(millstream.Logs, "app", lines(epoch+600e9, "level=info ms=3", "level=error ms=4"))
+	n.flush()
+	late := millstream.TimeRange{Start: epoch + 600e9, End: day.End}
+	if _, _, err := n.try(t, query.Request{Org: org, Statement: "SELECT * FROM app", Range: late}); err != nil {
+		t.Fatal(err)
+	}
+	slow.SetFaults(blob.Faults{Timeout: 1, Delay: time.Minute})
+	for statement, want := range map[string]string{
+		"SELECT level, count(*) AS n FROM app GROUP BY level ORDER BY level": `"rows":[["error",1],["info",1]]`,
+		"SELECT ms FROM app ORDER BY _timestamp DESC LIMIT 10":               `"columns":[{"name":"ms"`,
+		"SELECT ms FROM app": `"columns":[{"name":"ms"`,
+	} {
+		tried.Store(0)
+		reading := func(query.Progress) bool {
+			at := tried.Load()
+			return at > 0 && time.Since(time.Unix(0, at)) > 200*time.Millisecond
+		}
+		if got, _ := n.stopped(t, statement, reading); !strings.Contains(got, want) {
+			t.Errorf("%s: %s, want %s", statement, got, want)
+		}
 	}
 }

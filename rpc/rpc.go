@@ -18,7 +18,8 @@ import (
 )
 
 // The protocols that this release speaks. Protocol grows when an older node would misread a message; OldestProtocol follows one release later, so that the
-// nodes of two releases in a row understand each other while a cluster is upgraded node by node.
+// nodes of two releases in a row understand each other while a cluster is upgraded node by node. What leaves are asked and answer is not in it: that travels
+// between nodes with the same form of it only, which package query sees to.
 const (
 	Protocol       = 1
 	OldestProtocol = 1

@@ -61,17 +61,22 @@ type Replacement struct {
 // error other than ErrLostRace and ErrFenced says nothing about the outcome: repeat the same call, which succeeds if the first one did.
 func (s *Store) ReplaceSegments(ctx context.Context, r Replacement) error {
 	err := s.tx(ctx, func(q *db.Queries) error {
-		if err := checkFence(ctx, q, r.Node, r.Incarnation); err != nil {
-			return err
+		err := checkFence(ctx, q, r.Node, r.Incarnation)
+		if err == nil {
+			err = q.ShareStreams(ctx)
 		}
-		if err := q.ShareStreams(ctx); err != nil {
-			return err
+		if err == nil {
+			err = replaceable(ctx, q, r)
 		}
-		there, err := q.MergedFrom(ctx, string(r.Output.ID))
-		if err != nil || there {
-			return err
+		if errors.Is(err, ErrLostRace) || errors.Is(err, ErrFenced) {
+			// Perhaps to an earlier try of this call, which may have been committed only while this one waited for its locks. Asked before them, it would not be seen,
+			// and the caller would delete the objects of a segment that is live.
+			there, merr := q.MergedFrom(ctx, string(r.Output.ID))
+			if merr != nil || there {
+				return merr
+			}
 		}
-		if err := replaceable(ctx, q, r); err != nil {
+		if err != nil {
 			return err
 		}
 		n, err := q.MarkReplaced(ctx, texts(r.Inputs))

@@ -249,8 +249,14 @@ func load(a accumulator, s *wireAgg, n int) (grown int64, err error) {
 	return grown + int64(8*n), err
 }
 
+// filters are the kinds of expressions that plans and scans carry between nodes.
+var filters = []any{segment.And{}, segment.Or{}, segment.Not{}, segment.Compare{}, segment.In{}, segment.IsNull{}, segment.Like{}, segment.Contains{}, segment.Regex{}, segment.Match{}}
+
 func init() {
-	for _, x := range []segment.Expr{segment.And{}, segment.Or{}, segment.Not{}, segment.Compare{}, segment.In{}, segment.IsNull{}, segment.Like{}, segment.Contains{}, segment.Regex{}, segment.Match{}} {
-		gob.Register(x) // plans and scans carry filters between nodes
+	for _, x := range filters {
+		gob.Register(x)
 	}
 }
+
+// WireTypes are what travels between nodes and is not to be seen in the types of this package's interface: the state of groups, and the kinds of filters.
+func WireTypes() []any { return append([]any{wirePartial{}}, filters...) }

@@ -25,7 +25,7 @@ const collectDead = `-- name: CollectDead :many
 WITH old AS (
     SELECT g.id FROM segments g
     WHERE g.state <> 'live' AND g.dead_at < now() - make_interval(secs => $1::float8)
-      AND g.dead_at <= coalesce((SELECT min(p.snapshot_at) FROM snapshot_pins p WHERE p.heartbeat_at >= now() - make_interval(secs => $2::float8)), 'infinity')
+      AND g.dead_at <= coalesce((SELECT min(p.snapshot_at) - interval '2 minutes' FROM snapshot_pins p WHERE p.heartbeat_at >= now() - make_interval(secs => $2::float8)), 'infinity')
     ORDER BY g.dead_at LIMIT $3::integer
 ), gone AS (
     DELETE FROM segments s USING old WHERE s.id = old.id RETURNING s.id, s.data_key, s.index_key
@@ -48,6 +48,7 @@ type CollectDeadParams struct {
 
 // Removes rows that died before the grace, and before the oldest snapshot that somebody still reads, and gives the objects that no row names now.
 // An index lies in its data's object or in one of its own, so data_key tells for both.
+// A row dies at the start of a transaction and is seen to be dead after its end: a snapshot from in between reads it. No transaction takes two minutes.
 func (q *Queries) CollectDead(ctx context.Context, arg CollectDeadParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, collectDead, arg.GraceSecs, arg.PinSilenceSecs, arg.Most)
 	if err != nil {

@@ -53,10 +53,11 @@ SELECT pg_advisory_xact_lock(5471290332);
 -- name: CollectDead :many
 -- Removes rows that died before the grace, and before the oldest snapshot that somebody still reads, and gives the objects that no row names now.
 -- An index lies in its data's object or in one of its own, so data_key tells for both.
+-- A row dies at the start of a transaction and is seen to be dead after its end: a snapshot from in between reads it. No transaction takes two minutes.
 WITH old AS (
     SELECT g.id FROM segments g
     WHERE g.state <> 'live' AND g.dead_at < now() - make_interval(secs => @grace_secs::float8)
-      AND g.dead_at <= coalesce((SELECT min(p.snapshot_at) FROM snapshot_pins p WHERE p.heartbeat_at >= now() - make_interval(secs => @pin_silence_secs::float8)), 'infinity')
+      AND g.dead_at <= coalesce((SELECT min(p.snapshot_at) - interval '2 minutes' FROM snapshot_pins p WHERE p.heartbeat_at >= now() - make_interval(secs => @pin_silence_secs::float8)), 'infinity')
     ORDER BY g.dead_at LIMIT @most::integer
 ), gone AS (
     DELETE FROM segments s USING old WHERE s.id = old.id RETURNING s.id, s.data_key, s.index_key

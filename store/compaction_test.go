@@ -1,0 +1,123 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/store"
+	"github.com/millstream/millstream/store/storetest"
+)
+
+// merge is a replacement of a stream's live segments.
+func (w *world) merge(st store.Stream) store.Replacement {
+	w.t.Helper()
+	r := store.Replacement{Node: w.node.ID, Incarnation: w.node.Incarnation}
+	for i, g := range w.live(st) {
+		if i == 0 {
+			r.Output = g
+		} else {
+			r.Output.Rows += g.Rows
+		}
+		r.Inputs = append(r.Inputs, g.ID)
+	}
+	r.Output.ID, r.Output.Level = millstream.SegmentID(uuid.NewString()), 1
+	r.Output.Data.Key, r.Output.Index.Key = "merged-data-"+string(r.Output.ID), "merged-index-"+string(r.Output.ID)
+	return r
+}
+
+// wantMerged checks that a stream has one live segment, the merged one.
+func (w *world) wantMerged(st store.Stream, r store.Replacement) {
+	w.t.Helper()
+	if got := w.live(st); len(got) != 1 || got[0].ID != r.Output.ID {
+		w.t.Fatalf("live are %v, want the merged segment %s", got, r.Output.ID)
+	}
+}
+
+// TestAMergeIsRepeatedAfterItsFence: the first try went through, its reply was lost, and the node was started again. The repetition must say so: who believes that
+// it was fenced deletes the objects of a live segment.
+func TestAMergeIsRepeatedAfterItsFence(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	st := w.stream("app")
+	w.publish(w.flush(0, 10, st), store.Published)
+	w.publish(w.flush(10, 20, st), store.Published)
+	r := w.merge(st)
+	check(t, w.ReplaceSegments(ctx, r))
+	w.start()
+	check(t, w.ReplaceSegments(ctx, r))
+	w.wantMerged(st, r)
+}
+
+// TestAMergeIsRepeatedWhileItsFirstTryCommits: the connection of the first try broke when everything but the commit was done. The second waits for its locks, and
+// finds inputs that are gone to nobody but itself.
+func TestAMergeIsRepeatedWhileItsFirstTryCommits(t *testing.T) {
+	t.Parallel()
+	url := storetest.URL(t)
+	w := worldOf(t, storetest.Open(t, url))
+	st := w.stream("app")
+	w.publish(w.flush(0, 10, st), store.Published)
+	w.publish(w.flush(10, 20, st), store.Published)
+	r := w.merge(st)
+
+	conn, err := pgx.Connect(ctx, url)
+	check(t, err)
+	defer func() { check(t, conn.Close(ctx)) }()
+	first, err := conn.Begin(ctx)
+	check(t, err)
+	for _, sql := range []string{
+		"UPDATE segments SET state = 'replaced', dead_at = now() WHERE stream_id = $1",
+		`INSERT INTO segments (id, org_id, stream_id, signal, min_time, max_time, row_count, level, schema_version,
+			data_key, data_offset, data_length, data_sum, index_key, index_offset, index_length, index_sum, wal_id, wal_from, wal_to, node_id, incarnation)
+		SELECT '` + string(r.Output.ID) + `', org_id, stream_id, signal, min_time, max_time, 1, 1, 1, 'merged', 0, 1, 'x', 'merged', 1, 1, 'x', NULL, 0, 0, node_id, incarnation
+		FROM segments WHERE stream_id = $1 LIMIT 1`,
+	} {
+		_, err := first.Exec(ctx, sql, st.ID)
+		check(t, err)
+	}
+	second := make(chan error, 1)
+	go func() { second <- w.ReplaceSegments(ctx, r) }()
+	waiting(t, url)
+	check(t, first.Commit(ctx))
+	check(t, <-second)
+	w.wantMerged(st, r)
+}
+
+// waiting returns when a connection of the database waits for a lock.
+func waiting(t *testing.T, url string) {
+	t.Helper()
+	conn, err := pgx.Connect(ctx, url)
+	check(t, err)
+	defer func() { check(t, conn.Close(ctx)) }()
+	for range 500 {
+		var n int
+		check(t, conn.QueryRow(ctx, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'").Scan(&n))
+		if n > 0 {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatal("nobody waits for a lock")
+}
+
+// TestAPinHoldsWhatDiedJustBefore: a merge's transaction began before the snapshot and ended after it, so its inputs died before and are in the snapshot.
+func TestAPinHoldsWhatDiedJustBefore(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	st := w.stream("app")
+	w.publish(w.flush(0, 10, st), store.Published)
+	w.publish(w.flush(10, 20, st), store.Published)
+	check(t, w.ReplaceSegments(ctx, w.merge(st)))
+	pin := uuid.NewString()
+	check(t, w.PinSnapshot(ctx, pin, time.Now().Add(20*time.Second)))
+	if n := must(w.CollectDead(ctx, 0, 100))(t); n != 0 {
+		t.Fatalf("%d segments that a pinned snapshot may read were collected", n)
+	}
+	check(t, w.UnpinSnapshot(ctx, pin))
+	if n := must(w.CollectDead(ctx, 0, 100))(t); n != 2 {
+		t.Fatalf("%d segments were collected, want the 2 inputs", n)
+	}
+}
