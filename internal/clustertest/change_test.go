@@ -9,11 +9,11 @@ import (
 	"github.com/millstream/millstream/internal/mstest"
 )
 
-// ledgers write through every router, with and without idempotency keys.
-func ledgers(t *testing.T, routers ...*mstest.Node) []*mstest.Ledger {
+// ledgers write with and without idempotency keys.
+func ledgers(t *testing.T, pick func() *mstest.Node) []*mstest.Ledger {
 	ls := []*mstest.Ledger{
-		mstest.NewLedger("plain", mstest.LedgerOptions{Writers: 2, Pause: 5 * time.Millisecond, Streams: 8}, routers...),
-		mstest.NewLedger("keyed", mstest.LedgerOptions{Writers: 2, Pause: 5 * time.Millisecond, Streams: 8, Keyed: true}, routers...),
+		mstest.NewLedger("plain", mstest.LedgerOptions{Writers: 2, Pause: 5 * time.Millisecond, Streams: 8}, pick),
+		mstest.NewLedger("keyed", mstest.LedgerOptions{Writers: 2, Pause: 5 * time.Millisecond, Streams: 8, Keyed: true}, pick),
 	}
 	for _, l := range ls {
 		t.Cleanup(l.End)
@@ -56,10 +56,11 @@ func noFailures(t *testing.T, since time.Time, what string, ls ...*mstest.Ledger
 // A node that is stopped in order, or drained by the API, costs no request: others notice before it refuses anything.
 func TestDrainRefusesNothing(t *testing.T) {
 	c := small(t, mstest.ClusterOptions{}, "router*2", "intake*2", "querier*2", "compactor", "alert")
-	ls, reads := ledgers(t, c.Of("router")...), startReader(t, c.Of("router")[0], "plain")
+	pick := mstest.NewBalancer(t, c.Of("router")...).Pick
+	ls, reads := ledgers(t, pick), startReader(t, pick, "plain")
 	settled(t, 20*time.Second, ls...)
 	begin := time.Now()
-	for _, role := range []string{"intake", "querier", "compactor", "alert"} {
+	for _, role := range []string{"intake", "querier", "compactor", "alert", "router"} {
 		n := c.Of(role)[0]
 		if role == "intake" || role == "compactor" {
 			c.Router().JSON("POST", "/api/v1/cluster/nodes/"+n.ID+"/drain", n.Token, nil, nil)
@@ -85,7 +86,7 @@ var unflushed = app.Pace{Heartbeat: mstest.Quick.Heartbeat, PeerTimeout: mstest.
 func TestCrashOfAnIntake(t *testing.T) {
 	c := small(t, mstest.ClusterOptions{Pace: unflushed}, "router", "intake*2", "querier")
 	r := c.Router()
-	ls := ledgers(t, r)
+	ls := ledgers(t, mstest.Only(r))
 	settled(t, 20*time.Second, ls...)
 	for _, n := range c.Of("intake") {
 		n.Kill()

@@ -16,8 +16,8 @@ import (
 // full says that the long campaign runs: make cluster-test.
 var full = os.Getenv("MS_CLUSTER") == "full"
 
-// site is a cluster of processes over a PostgreSQL and an S3 server of its own, under a load that writes through every router, with and without idempotency keys,
-// and reads all the time.
+// site is a cluster of processes over a PostgreSQL and an S3 server of its own, under a load that writes through whichever router is ready, with and without
+// idempotency keys, and reads all the time.
 type site struct {
 	*mstest.Cluster
 	t        *testing.T
@@ -42,20 +42,20 @@ func newSite(t *testing.T, roles ...string) *site {
 // load begins to write and read.
 func (s *site) load() {
 	s.t.Helper()
-	routers := s.Of("router")
+	pick := mstest.NewBalancer(s.t, s.Of("router")...).Pick
 	pause := 20 * time.Millisecond
-	s.plain = mstest.NewLedger("plain", mstest.LedgerOptions{Writers: 4, Pause: pause, Streams: 9}, routers...)
-	s.keyed = mstest.NewLedger("keyed", mstest.LedgerOptions{Writers: 4, Pause: pause, Streams: 9, Keyed: true}, routers...)
+	s.plain = mstest.NewLedger("plain", mstest.LedgerOptions{Writers: 4, Pause: pause, Streams: 9}, pick)
+	s.keyed = mstest.NewLedger("keyed", mstest.LedgerOptions{Writers: 4, Pause: pause, Streams: 9, Keyed: true}, pick)
 	for _, l := range s.ledgers() {
 		s.t.Cleanup(l.End)
 	}
 	s.reads = nil
-	for i, stream := range []string{"plain", "plain_1", "keyed_2"} {
+	for _, stream := range []string{"plain", "plain_1", "keyed_2"} {
 		mstest.WaitFor(s.t, 30*time.Second, "there are records in "+stream, func() bool {
-			_, err := routers[0].TrySQL("SELECT count(*) FROM " + stream)
+			_, err := s.Router().TrySQL("SELECT count(*) FROM " + stream)
 			return err == nil
 		})
-		s.reads = append(s.reads, startReader(s.t, routers[i%len(routers)], stream))
+		s.reads = append(s.reads, startReader(s.t, pick, stream))
 	}
 }
 
@@ -106,9 +106,9 @@ func TestProcesses(t *testing.T) {
 		campaign(t)
 		return
 	}
-	s := newSite(t, "intake*2", "querier*2", "router")
+	s := newSite(t, "intake*2", "querier*2", "router*2")
 	intake, querier := s.Of("intake")[0], s.Of("querier")[0]
-	s.rolling(intake, querier)
+	s.rolling(intake, querier, s.Router())
 	s.fault("kill -9 of an intake", 30*time.Second, func() {
 		intake.Kill()
 		time.Sleep(time.Second)
@@ -147,7 +147,7 @@ func campaign(t *testing.T) {
 	s := newSite(t, "intake*3", "querier*3", "compactor*2", "alert*2", "router*2")
 	for round := range 3 {
 		t.Logf("round %d", round)
-		s.rolling(s.Nodes[:len(s.Nodes)-2]...)
+		s.rolling(s.Nodes...)
 		s.crashes()
 		s.pauses()
 		s.lines()
@@ -158,7 +158,7 @@ func campaign(t *testing.T) {
 	s.end()
 }
 
-// crashes kill nodes of every role but the routers, which the load talks to.
+// crashes kill every node. What is under way through a router when it is killed gets no answer.
 func (s *site) crashes() {
 	for _, role := range []string{"intake", "querier", "compactor", "alert"} {
 		for _, n := range s.Of(role) {

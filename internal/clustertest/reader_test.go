@@ -24,7 +24,7 @@ type reader struct {
 	lastSeen int64
 }
 
-func startReader(t *testing.T, n *mstest.Node, stream string) *reader {
+func startReader(t *testing.T, pick func() *mstest.Node, stream string) *reader {
 	r := &reader{stop: make(chan struct{})}
 	t.Cleanup(r.halt)
 	r.wg.Go(func() {
@@ -34,7 +34,7 @@ func startReader(t *testing.T, n *mstest.Node, stream string) *reader {
 				return
 			case <-time.After(50 * time.Millisecond):
 			}
-			r.read(n, stream)
+			r.read(pick(), stream)
 		}
 	})
 	return r

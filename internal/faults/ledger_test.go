@@ -38,7 +38,7 @@ func startLedger(n *mstest.Node, stream string, writers int) ledger {
 }
 
 func startSlowLedger(n *mstest.Node, stream string, writers int, pause time.Duration) ledger {
-	return ledger{mstest.NewLedger(stream, mstest.LedgerOptions{Writers: writers, Pause: pause}, n), n}
+	return ledger{mstest.NewLedger(stream, mstest.LedgerOptions{Writers: writers, Pause: pause}, mstest.Only(n)), n}
 }
 
 // check compares the node's answer with the ledger; the writers have ended.

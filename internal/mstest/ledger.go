@@ -15,10 +15,9 @@ import (
 // dup = count − distinct, ghost = returned − attempted.
 type Ledger struct {
 	Streams []string
-	nodes   []*Node // they take the records in turn
+	pick    func() *Node // who takes the next write
 	keyed   bool
 	next    atomic.Int64
-	turn    atomic.Int64
 	pause   time.Duration
 	stop    chan struct{}
 	once    sync.Once // of stop
@@ -52,14 +51,14 @@ type LedgerOptions struct {
 	Keyed bool
 }
 
-// NewLedger starts to write through the nodes, until End.
-func NewLedger(name string, o LedgerOptions, nodes ...*Node) *Ledger {
+// NewLedger starts to write through the nodes that pick gives, until End.
+func NewLedger(name string, o LedgerOptions, pick func() *Node) *Ledger {
 	streams := []string{name}
 	for i := 1; i < o.Streams; i++ {
 		streams = append(streams, fmt.Sprintf("%s_%d", name, i))
 	}
 	l := &Ledger{
-		Streams: streams, nodes: nodes, keyed: o.Keyed, pause: o.Pause, stop: make(chan struct{}),
+		Streams: streams, pick: pick, keyed: o.Keyed, pause: o.Pause, stop: make(chan struct{}),
 		acked: map[int64]bool{}, refused: map[int64]bool{}, answers: map[int]int{}, lastAck: time.Now(),
 	}
 	for range o.Writers {
@@ -94,7 +93,7 @@ func (l *Ledger) write() {
 
 // send makes one call and says whether its outcome is known.
 func (l *Ledger) send(from int64, n int, body string) (known bool) {
-	node := l.nodes[int(l.turn.Add(1))%len(l.nodes)]
+	node := l.pick()
 	stream := l.Streams[int(from)%len(l.Streams)]
 	var headers []string
 	if l.keyed {
@@ -125,6 +124,9 @@ func (l *Ledger) send(from int64, n int, body string) (known bool) {
 	}
 	return false
 }
+
+// Only picks one node, always.
+func Only(n *Node) func() *Node { return func() *Node { return n } }
 
 // End stops the writers.
 func (l *Ledger) End() {
