@@ -30,6 +30,7 @@ class NodesPage {
   private live = button({ icon: "activity", text: "Live", "aria-pressed": "true", on: () => this.pause(!this.feed.paused) });
   private figures = h("dl", { class: "stats" });
   private notes = h("div", { class: "notes" });
+  private legend: HTMLElement;
   private main = h("div", { class: "cl-main", "aria-busy": "true" }, skeleton(8));
   private side = h("aside", { class: "side", "aria-label": "Node", hidden: true });
   private note = "";
@@ -40,9 +41,9 @@ class NodesPage {
     const head = $("#page-title")!;
     head.classList.remove("vh");
     const key = (cls: string, text: string) => h("span", null, h("i", { class: cls }), text);
+    this.legend = h("div", { class: "mlegend" }, key("cpu", "CPU"), key("mem", "Memory"), key("w", "Writes"), key("q", "Queries"), key("m", "Object reads"));
     app.replaceChildren(
-      h("div", { class: "pagehead" }, head, h("div", { class: "seg", role: "group", "aria-label": "View" }, this.views), h("span", { class: "spacer" }),
-        h("div", { class: "mlegend" }, key("cpu", "CPU"), key("mem", "Memory"), h("span", { class: "sepv" }), key("w", "Writes"), key("q", "Queries"), key("m", "Object reads")), this.live),
+      h("div", { class: "pagehead" }, head, h("div", { class: "seg", role: "group", "aria-label": "View" }, this.views), h("span", { class: "spacer" }), this.legend, this.live),
       h("div", { class: "statband", tabindex: "0", role: "region", "aria-label": "Figures of the cluster" }, this.figures), this.notes, h("div", { class: "clwrap" }, this.main, this.side));
     app.setAttribute("aria-busy", "false");
     this.fromUrl();
@@ -110,7 +111,7 @@ class NodesPage {
 
   private draw() {
     for (const b of this.views) b.setAttribute("aria-pressed", String(b.dataset.v === this.view));
-    this.app.classList.toggle("as-table", this.view === "table");
+    this.legend.hidden = this.view === "table";
     this.map.selected = this.table.selected = this.c.node(this.chosen) ? this.chosen : "";
     this.warn();
     if (this.c.at === 0) {
@@ -145,6 +146,7 @@ class NodesPage {
   private details() {
     const n = this.c.node(this.chosen), place = this.side.querySelector(".scroll")?.scrollTop ?? 0, at = document.activeElement as HTMLElement | null;
     this.side.hidden = !n;
+    this.side.parentElement!.classList.toggle("open", n !== undefined);
     if (!n) { this.side.replaceChildren(); return; }
     const held = at && this.side.contains(at) ? (at.id ? `#${at.id}` : at.textContent ?? at.getAttribute("aria-label") ?? "") : undefined;
     this.side.replaceChildren(...panel(this.c, n, { close: () => this.choose(""), drain: (node) => void drain(this.c, node), choose: (id) => this.choose(id) }));
