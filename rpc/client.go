@@ -142,6 +142,7 @@ type Client struct {
 	intake rpcpb.IntakeClient
 	rows   rpcpb.RowsClient
 	leaf   rpcpb.LeafClient
+	cache  rpcpb.CacheClient
 	query  rpcpb.QueryClient
 	status rpcpb.NodeClient
 }
@@ -169,7 +170,7 @@ func (c *Clients) dial(t target) *Client {
 		panic(fmt.Sprintf("rpc: make a client: %v", err))
 	}
 	p.conn = conn
-	p.leaf = rpcpb.NewLeafClient(conn)
+	p.leaf, p.cache = rpcpb.NewLeafClient(conn), rpcpb.NewCacheClient(conn)
 	p.intake, p.rows, p.query, p.status = rpcpb.NewIntakeClient(conn), rpcpb.NewRowsClient(conn), rpcpb.NewQueryClient(conn), rpcpb.NewNodeClient(conn)
 	return p
 }

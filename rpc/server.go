@@ -51,6 +51,7 @@ type Server struct {
 	Intake intake
 	Rows   rows
 	Leaves leaves
+	Cache  warmer
 	Query  http.Handler // answers forwarded requests; PrincipalOf tells it who asks
 	Drain  func(context.Context) error
 	Status func() Status
@@ -94,6 +95,7 @@ func (s *Server) GRPC() *grpc.Server {
 	rpcpb.RegisterIntakeServer(g, &intakeServer{s: s})
 	rpcpb.RegisterRowsServer(g, &rowsServer{s: s})
 	rpcpb.RegisterLeafServer(g, &leafServer{s: s})
+	rpcpb.RegisterCacheServer(g, &cacheServer{s: s})
 	rpcpb.RegisterQueryServer(g, &queryServer{s: s})
 	rpcpb.RegisterNodeServer(g, &nodeServer{s: s})
 	return g

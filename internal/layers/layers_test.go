@@ -19,7 +19,7 @@ var rows = [][]string{
 	{"segment/metrics", "ingest/decode", "ingest/wal"},
 	{"internal/timespec"},
 	{"store", "cluster", "shard", "ingest/json", "ingest/elastic", "ingest/loki", "ingest/otlp", "ingest/prometheus", "ingest/pipeline", "query/sql", "query/search", "query/promql", "query/cache", "query/engine", "dashboard"},
-	{"ingest", "query/scan"},
+	{"ingest", "query/scan", "query/warm"},
 	{"query", "compactor", "alert", "rpc"},
 	{"api", "web"},
 	{"internal/app"},

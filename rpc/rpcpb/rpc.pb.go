@@ -1385,6 +1385,202 @@ func (x *Header) GetValues() [][]byte {
 	return nil
 }
 
+type WarmRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Segment       string                 `protobuf:"bytes,1,opt,name=segment,proto3" json:"segment,omitempty"`
+	Org           string                 `protobuf:"bytes,2,opt,name=org,proto3" json:"org,omitempty"`
+	Stream        string                 `protobuf:"bytes,3,opt,name=stream,proto3" json:"stream,omitempty"`
+	Signal        uint32                 `protobuf:"varint,4,opt,name=signal,proto3" json:"signal,omitempty"`
+	Data          *Extent                `protobuf:"bytes,5,opt,name=data,proto3" json:"data,omitempty"`
+	Index         *Extent                `protobuf:"bytes,6,opt,name=index,proto3" json:"index,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WarmRequest) Reset() {
+	*x = WarmRequest{}
+	mi := &file_rpc_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WarmRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WarmRequest) ProtoMessage() {}
+
+func (x *WarmRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_rpc_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WarmRequest.ProtoReflect.Descriptor instead.
+func (*WarmRequest) Descriptor() ([]byte, []int) {
+	return file_rpc_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *WarmRequest) GetSegment() string {
+	if x != nil {
+		return x.Segment
+	}
+	return ""
+}
+
+func (x *WarmRequest) GetOrg() string {
+	if x != nil {
+		return x.Org
+	}
+	return ""
+}
+
+func (x *WarmRequest) GetStream() string {
+	if x != nil {
+		return x.Stream
+	}
+	return ""
+}
+
+func (x *WarmRequest) GetSignal() uint32 {
+	if x != nil {
+		return x.Signal
+	}
+	return 0
+}
+
+func (x *WarmRequest) GetData() *Extent {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *WarmRequest) GetIndex() *Extent {
+	if x != nil {
+		return x.Index
+	}
+	return nil
+}
+
+type Extent struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Offset        int64                  `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
+	Length        int64                  `protobuf:"varint,3,opt,name=length,proto3" json:"length,omitempty"`
+	Checksum      string                 `protobuf:"bytes,4,opt,name=checksum,proto3" json:"checksum,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Extent) Reset() {
+	*x = Extent{}
+	mi := &file_rpc_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Extent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Extent) ProtoMessage() {}
+
+func (x *Extent) ProtoReflect() protoreflect.Message {
+	mi := &file_rpc_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Extent.ProtoReflect.Descriptor instead.
+func (*Extent) Descriptor() ([]byte, []int) {
+	return file_rpc_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *Extent) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Extent) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *Extent) GetLength() int64 {
+	if x != nil {
+		return x.Length
+	}
+	return 0
+}
+
+func (x *Extent) GetChecksum() string {
+	if x != nil {
+		return x.Checksum
+	}
+	return ""
+}
+
+type WarmReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Accepted      bool                   `protobuf:"varint,1,opt,name=accepted,proto3" json:"accepted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WarmReply) Reset() {
+	*x = WarmReply{}
+	mi := &file_rpc_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WarmReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WarmReply) ProtoMessage() {}
+
+func (x *WarmReply) ProtoReflect() protoreflect.Message {
+	mi := &file_rpc_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WarmReply.ProtoReflect.Descriptor instead.
+func (*WarmReply) Descriptor() ([]byte, []int) {
+	return file_rpc_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *WarmReply) GetAccepted() bool {
+	if x != nil {
+		return x.Accepted
+	}
+	return false
+}
+
 type PingRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1393,7 +1589,7 @@ type PingRequest struct {
 
 func (x *PingRequest) Reset() {
 	*x = PingRequest{}
-	mi := &file_rpc_proto_msgTypes[23]
+	mi := &file_rpc_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1405,7 +1601,7 @@ func (x *PingRequest) String() string {
 func (*PingRequest) ProtoMessage() {}
 
 func (x *PingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rpc_proto_msgTypes[23]
+	mi := &file_rpc_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1418,7 +1614,7 @@ func (x *PingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingRequest.ProtoReflect.Descriptor instead.
 func (*PingRequest) Descriptor() ([]byte, []int) {
-	return file_rpc_proto_rawDescGZIP(), []int{23}
+	return file_rpc_proto_rawDescGZIP(), []int{26}
 }
 
 type PingReply struct {
@@ -1429,7 +1625,7 @@ type PingReply struct {
 
 func (x *PingReply) Reset() {
 	*x = PingReply{}
-	mi := &file_rpc_proto_msgTypes[24]
+	mi := &file_rpc_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1441,7 +1637,7 @@ func (x *PingReply) String() string {
 func (*PingReply) ProtoMessage() {}
 
 func (x *PingReply) ProtoReflect() protoreflect.Message {
-	mi := &file_rpc_proto_msgTypes[24]
+	mi := &file_rpc_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1454,7 +1650,7 @@ func (x *PingReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingReply.ProtoReflect.Descriptor instead.
 func (*PingReply) Descriptor() ([]byte, []int) {
-	return file_rpc_proto_rawDescGZIP(), []int{24}
+	return file_rpc_proto_rawDescGZIP(), []int{27}
 }
 
 type StatusRequest struct {
@@ -1465,7 +1661,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_rpc_proto_msgTypes[25]
+	mi := &file_rpc_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1477,7 +1673,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rpc_proto_msgTypes[25]
+	mi := &file_rpc_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1490,7 +1686,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_rpc_proto_rawDescGZIP(), []int{25}
+	return file_rpc_proto_rawDescGZIP(), []int{28}
 }
 
 type StatusReply struct {
@@ -1519,7 +1715,7 @@ type StatusReply struct {
 
 func (x *StatusReply) Reset() {
 	*x = StatusReply{}
-	mi := &file_rpc_proto_msgTypes[26]
+	mi := &file_rpc_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1531,7 +1727,7 @@ func (x *StatusReply) String() string {
 func (*StatusReply) ProtoMessage() {}
 
 func (x *StatusReply) ProtoReflect() protoreflect.Message {
-	mi := &file_rpc_proto_msgTypes[26]
+	mi := &file_rpc_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1544,7 +1740,7 @@ func (x *StatusReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusReply.ProtoReflect.Descriptor instead.
 func (*StatusReply) Descriptor() ([]byte, []int) {
-	return file_rpc_proto_rawDescGZIP(), []int{26}
+	return file_rpc_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *StatusReply) GetNode() string {
@@ -1688,7 +1884,7 @@ type Traffic struct {
 
 func (x *Traffic) Reset() {
 	*x = Traffic{}
-	mi := &file_rpc_proto_msgTypes[27]
+	mi := &file_rpc_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1700,7 +1896,7 @@ func (x *Traffic) String() string {
 func (*Traffic) ProtoMessage() {}
 
 func (x *Traffic) ProtoReflect() protoreflect.Message {
-	mi := &file_rpc_proto_msgTypes[27]
+	mi := &file_rpc_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1713,7 +1909,7 @@ func (x *Traffic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Traffic.ProtoReflect.Descriptor instead.
 func (*Traffic) Descriptor() ([]byte, []int) {
-	return file_rpc_proto_rawDescGZIP(), []int{27}
+	return file_rpc_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Traffic) GetNode() string {
@@ -1766,7 +1962,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_rpc_proto_msgTypes[28]
+	mi := &file_rpc_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1778,7 +1974,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rpc_proto_msgTypes[28]
+	mi := &file_rpc_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1791,7 +1987,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_rpc_proto_rawDescGZIP(), []int{28}
+	return file_rpc_proto_rawDescGZIP(), []int{31}
 }
 
 type DrainReply struct {
@@ -1802,7 +1998,7 @@ type DrainReply struct {
 
 func (x *DrainReply) Reset() {
 	*x = DrainReply{}
-	mi := &file_rpc_proto_msgTypes[29]
+	mi := &file_rpc_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1814,7 +2010,7 @@ func (x *DrainReply) String() string {
 func (*DrainReply) ProtoMessage() {}
 
 func (x *DrainReply) ProtoReflect() protoreflect.Message {
-	mi := &file_rpc_proto_msgTypes[29]
+	mi := &file_rpc_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1827,7 +2023,7 @@ func (x *DrainReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainReply.ProtoReflect.Descriptor instead.
 func (*DrainReply) Descriptor() ([]byte, []int) {
-	return file_rpc_proto_rawDescGZIP(), []int{29}
+	return file_rpc_proto_rawDescGZIP(), []int{32}
 }
 
 // Fault is an error of a node as it travels, in the details of a status. Its kind is the status' code.
@@ -1849,7 +2045,7 @@ type Fault struct {
 
 func (x *Fault) Reset() {
 	*x = Fault{}
-	mi := &file_rpc_proto_msgTypes[30]
+	mi := &file_rpc_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1861,7 +2057,7 @@ func (x *Fault) String() string {
 func (*Fault) ProtoMessage() {}
 
 func (x *Fault) ProtoReflect() protoreflect.Message {
-	mi := &file_rpc_proto_msgTypes[30]
+	mi := &file_rpc_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1874,7 +2070,7 @@ func (x *Fault) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fault.ProtoReflect.Descriptor instead.
 func (*Fault) Descriptor() ([]byte, []int) {
-	return file_rpc_proto_rawDescGZIP(), []int{30}
+	return file_rpc_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Fault) GetMessage() string {
@@ -1956,7 +2152,7 @@ type LeafRequest struct {
 
 func (x *LeafRequest) Reset() {
 	*x = LeafRequest{}
-	mi := &file_rpc_proto_msgTypes[31]
+	mi := &file_rpc_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1968,7 +2164,7 @@ func (x *LeafRequest) String() string {
 func (*LeafRequest) ProtoMessage() {}
 
 func (x *LeafRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rpc_proto_msgTypes[31]
+	mi := &file_rpc_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1981,7 +2177,7 @@ func (x *LeafRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeafRequest.ProtoReflect.Descriptor instead.
 func (*LeafRequest) Descriptor() ([]byte, []int) {
-	return file_rpc_proto_rawDescGZIP(), []int{31}
+	return file_rpc_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *LeafRequest) GetAsk() []byte {
@@ -2000,7 +2196,7 @@ type LeafFrame struct {
 
 func (x *LeafFrame) Reset() {
 	*x = LeafFrame{}
-	mi := &file_rpc_proto_msgTypes[32]
+	mi := &file_rpc_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2012,7 +2208,7 @@ func (x *LeafFrame) String() string {
 func (*LeafFrame) ProtoMessage() {}
 
 func (x *LeafFrame) ProtoReflect() protoreflect.Message {
-	mi := &file_rpc_proto_msgTypes[32]
+	mi := &file_rpc_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2025,7 +2221,7 @@ func (x *LeafFrame) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeafFrame.ProtoReflect.Descriptor instead.
 func (*LeafFrame) Descriptor() ([]byte, []int) {
-	return file_rpc_proto_rawDescGZIP(), []int{32}
+	return file_rpc_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *LeafFrame) GetFrame() []byte {
@@ -2132,7 +2328,21 @@ const file_rpc_proto_rawDesc = "" +
 	"\btrailers\x18\x06 \x03(\v2\x19.millstream.rpc.v1.HeaderR\btrailers\"4\n" +
 	"\x06Header\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06values\x18\x02 \x03(\fR\x06values\"\r\n" +
+	"\x06values\x18\x02 \x03(\fR\x06values\"\xc9\x01\n" +
+	"\vWarmRequest\x12\x18\n" +
+	"\asegment\x18\x01 \x01(\tR\asegment\x12\x10\n" +
+	"\x03org\x18\x02 \x01(\tR\x03org\x12\x16\n" +
+	"\x06stream\x18\x03 \x01(\tR\x06stream\x12\x16\n" +
+	"\x06signal\x18\x04 \x01(\rR\x06signal\x12-\n" +
+	"\x04data\x18\x05 \x01(\v2\x19.millstream.rpc.v1.ExtentR\x04data\x12/\n" +
+	"\x05index\x18\x06 \x01(\v2\x19.millstream.rpc.v1.ExtentR\x05index\"f\n" +
+	"\x06Extent\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x16\n" +
+	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x16\n" +
+	"\x06length\x18\x03 \x01(\x03R\x06length\x12\x1a\n" +
+	"\bchecksum\x18\x04 \x01(\tR\bchecksum\"'\n" +
+	"\tWarmReply\x12\x1a\n" +
+	"\baccepted\x18\x01 \x01(\bR\baccepted\"\r\n" +
 	"\vPingRequest\"\v\n" +
 	"\tPingReply\"\x0f\n" +
 	"\rStatusRequest\"\xde\x04\n" +
@@ -2195,7 +2405,9 @@ const file_rpc_proto_rawDesc = "" +
 	"\bMetadata\x12\".millstream.rpc.v1.MetadataRequest\x1a .millstream.rpc.v1.MetadataReply\x12U\n" +
 	"\tSubscribe\x12#.millstream.rpc.v1.SubscribeRequest\x1a!.millstream.rpc.v1.SubscribeReply0\x012M\n" +
 	"\x05Query\x12D\n" +
-	"\x02Do\x12\x1e.millstream.rpc.v1.HTTPRequest\x1a\x1c.millstream.rpc.v1.HTTPReply0\x012\xe1\x01\n" +
+	"\x02Do\x12\x1e.millstream.rpc.v1.HTTPRequest\x1a\x1c.millstream.rpc.v1.HTTPReply0\x012M\n" +
+	"\x05Cache\x12D\n" +
+	"\x04Warm\x12\x1e.millstream.rpc.v1.WarmRequest\x1a\x1c.millstream.rpc.v1.WarmReply2\xe1\x01\n" +
 	"\x04Node\x12D\n" +
 	"\x04Ping\x12\x1e.millstream.rpc.v1.PingRequest\x1a\x1c.millstream.rpc.v1.PingReply\x12J\n" +
 	"\x06Status\x12 .millstream.rpc.v1.StatusRequest\x1a\x1e.millstream.rpc.v1.StatusReply\x12G\n" +
@@ -2215,7 +2427,7 @@ func file_rpc_proto_rawDescGZIP() []byte {
 	return file_rpc_proto_rawDescData
 }
 
-var file_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_rpc_proto_goTypes = []any{
 	(*WriteRequest)(nil),     // 0: millstream.rpc.v1.WriteRequest
 	(*Part)(nil),             // 1: millstream.rpc.v1.Part
@@ -2240,16 +2452,19 @@ var file_rpc_proto_goTypes = []any{
 	(*HTTPRequest)(nil),      // 20: millstream.rpc.v1.HTTPRequest
 	(*HTTPReply)(nil),        // 21: millstream.rpc.v1.HTTPReply
 	(*Header)(nil),           // 22: millstream.rpc.v1.Header
-	(*PingRequest)(nil),      // 23: millstream.rpc.v1.PingRequest
-	(*PingReply)(nil),        // 24: millstream.rpc.v1.PingReply
-	(*StatusRequest)(nil),    // 25: millstream.rpc.v1.StatusRequest
-	(*StatusReply)(nil),      // 26: millstream.rpc.v1.StatusReply
-	(*Traffic)(nil),          // 27: millstream.rpc.v1.Traffic
-	(*DrainRequest)(nil),     // 28: millstream.rpc.v1.DrainRequest
-	(*DrainReply)(nil),       // 29: millstream.rpc.v1.DrainReply
-	(*Fault)(nil),            // 30: millstream.rpc.v1.Fault
-	(*LeafRequest)(nil),      // 31: millstream.rpc.v1.LeafRequest
-	(*LeafFrame)(nil),        // 32: millstream.rpc.v1.LeafFrame
+	(*WarmRequest)(nil),      // 23: millstream.rpc.v1.WarmRequest
+	(*Extent)(nil),           // 24: millstream.rpc.v1.Extent
+	(*WarmReply)(nil),        // 25: millstream.rpc.v1.WarmReply
+	(*PingRequest)(nil),      // 26: millstream.rpc.v1.PingRequest
+	(*PingReply)(nil),        // 27: millstream.rpc.v1.PingReply
+	(*StatusRequest)(nil),    // 28: millstream.rpc.v1.StatusRequest
+	(*StatusReply)(nil),      // 29: millstream.rpc.v1.StatusReply
+	(*Traffic)(nil),          // 30: millstream.rpc.v1.Traffic
+	(*DrainRequest)(nil),     // 31: millstream.rpc.v1.DrainRequest
+	(*DrainReply)(nil),       // 32: millstream.rpc.v1.DrainReply
+	(*Fault)(nil),            // 33: millstream.rpc.v1.Fault
+	(*LeafRequest)(nil),      // 34: millstream.rpc.v1.LeafRequest
+	(*LeafFrame)(nil),        // 35: millstream.rpc.v1.LeafFrame
 }
 var file_rpc_proto_depIdxs = []int32{
 	1,  // 0: millstream.rpc.v1.WriteRequest.parts:type_name -> millstream.rpc.v1.Part
@@ -2263,34 +2478,38 @@ var file_rpc_proto_depIdxs = []int32{
 	22, // 8: millstream.rpc.v1.HTTPRequest.headers:type_name -> millstream.rpc.v1.Header
 	22, // 9: millstream.rpc.v1.HTTPReply.headers:type_name -> millstream.rpc.v1.Header
 	22, // 10: millstream.rpc.v1.HTTPReply.trailers:type_name -> millstream.rpc.v1.Header
-	27, // 11: millstream.rpc.v1.StatusReply.traffic:type_name -> millstream.rpc.v1.Traffic
-	0,  // 12: millstream.rpc.v1.Intake.Write:input_type -> millstream.rpc.v1.WriteRequest
-	3,  // 13: millstream.rpc.v1.Intake.Flush:input_type -> millstream.rpc.v1.FlushRequest
-	5,  // 14: millstream.rpc.v1.Rows.Runs:input_type -> millstream.rpc.v1.RunsRequest
-	11, // 15: millstream.rpc.v1.Rows.Pending:input_type -> millstream.rpc.v1.PendingRequest
-	15, // 16: millstream.rpc.v1.Rows.Metadata:input_type -> millstream.rpc.v1.MetadataRequest
-	18, // 17: millstream.rpc.v1.Rows.Subscribe:input_type -> millstream.rpc.v1.SubscribeRequest
-	20, // 18: millstream.rpc.v1.Query.Do:input_type -> millstream.rpc.v1.HTTPRequest
-	23, // 19: millstream.rpc.v1.Node.Ping:input_type -> millstream.rpc.v1.PingRequest
-	25, // 20: millstream.rpc.v1.Node.Status:input_type -> millstream.rpc.v1.StatusRequest
-	28, // 21: millstream.rpc.v1.Node.Drain:input_type -> millstream.rpc.v1.DrainRequest
-	31, // 22: millstream.rpc.v1.Leaf.Run:input_type -> millstream.rpc.v1.LeafRequest
-	2,  // 23: millstream.rpc.v1.Intake.Write:output_type -> millstream.rpc.v1.WriteReply
-	4,  // 24: millstream.rpc.v1.Intake.Flush:output_type -> millstream.rpc.v1.FlushReply
-	7,  // 25: millstream.rpc.v1.Rows.Runs:output_type -> millstream.rpc.v1.RunsReply
-	12, // 26: millstream.rpc.v1.Rows.Pending:output_type -> millstream.rpc.v1.PendingReply
-	16, // 27: millstream.rpc.v1.Rows.Metadata:output_type -> millstream.rpc.v1.MetadataReply
-	19, // 28: millstream.rpc.v1.Rows.Subscribe:output_type -> millstream.rpc.v1.SubscribeReply
-	21, // 29: millstream.rpc.v1.Query.Do:output_type -> millstream.rpc.v1.HTTPReply
-	24, // 30: millstream.rpc.v1.Node.Ping:output_type -> millstream.rpc.v1.PingReply
-	26, // 31: millstream.rpc.v1.Node.Status:output_type -> millstream.rpc.v1.StatusReply
-	29, // 32: millstream.rpc.v1.Node.Drain:output_type -> millstream.rpc.v1.DrainReply
-	32, // 33: millstream.rpc.v1.Leaf.Run:output_type -> millstream.rpc.v1.LeafFrame
-	23, // [23:34] is the sub-list for method output_type
-	12, // [12:23] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	24, // 11: millstream.rpc.v1.WarmRequest.data:type_name -> millstream.rpc.v1.Extent
+	24, // 12: millstream.rpc.v1.WarmRequest.index:type_name -> millstream.rpc.v1.Extent
+	30, // 13: millstream.rpc.v1.StatusReply.traffic:type_name -> millstream.rpc.v1.Traffic
+	0,  // 14: millstream.rpc.v1.Intake.Write:input_type -> millstream.rpc.v1.WriteRequest
+	3,  // 15: millstream.rpc.v1.Intake.Flush:input_type -> millstream.rpc.v1.FlushRequest
+	5,  // 16: millstream.rpc.v1.Rows.Runs:input_type -> millstream.rpc.v1.RunsRequest
+	11, // 17: millstream.rpc.v1.Rows.Pending:input_type -> millstream.rpc.v1.PendingRequest
+	15, // 18: millstream.rpc.v1.Rows.Metadata:input_type -> millstream.rpc.v1.MetadataRequest
+	18, // 19: millstream.rpc.v1.Rows.Subscribe:input_type -> millstream.rpc.v1.SubscribeRequest
+	20, // 20: millstream.rpc.v1.Query.Do:input_type -> millstream.rpc.v1.HTTPRequest
+	23, // 21: millstream.rpc.v1.Cache.Warm:input_type -> millstream.rpc.v1.WarmRequest
+	26, // 22: millstream.rpc.v1.Node.Ping:input_type -> millstream.rpc.v1.PingRequest
+	28, // 23: millstream.rpc.v1.Node.Status:input_type -> millstream.rpc.v1.StatusRequest
+	31, // 24: millstream.rpc.v1.Node.Drain:input_type -> millstream.rpc.v1.DrainRequest
+	34, // 25: millstream.rpc.v1.Leaf.Run:input_type -> millstream.rpc.v1.LeafRequest
+	2,  // 26: millstream.rpc.v1.Intake.Write:output_type -> millstream.rpc.v1.WriteReply
+	4,  // 27: millstream.rpc.v1.Intake.Flush:output_type -> millstream.rpc.v1.FlushReply
+	7,  // 28: millstream.rpc.v1.Rows.Runs:output_type -> millstream.rpc.v1.RunsReply
+	12, // 29: millstream.rpc.v1.Rows.Pending:output_type -> millstream.rpc.v1.PendingReply
+	16, // 30: millstream.rpc.v1.Rows.Metadata:output_type -> millstream.rpc.v1.MetadataReply
+	19, // 31: millstream.rpc.v1.Rows.Subscribe:output_type -> millstream.rpc.v1.SubscribeReply
+	21, // 32: millstream.rpc.v1.Query.Do:output_type -> millstream.rpc.v1.HTTPReply
+	25, // 33: millstream.rpc.v1.Cache.Warm:output_type -> millstream.rpc.v1.WarmReply
+	27, // 34: millstream.rpc.v1.Node.Ping:output_type -> millstream.rpc.v1.PingReply
+	29, // 35: millstream.rpc.v1.Node.Status:output_type -> millstream.rpc.v1.StatusReply
+	32, // 36: millstream.rpc.v1.Node.Drain:output_type -> millstream.rpc.v1.DrainReply
+	35, // 37: millstream.rpc.v1.Leaf.Run:output_type -> millstream.rpc.v1.LeafFrame
+	26, // [26:38] is the sub-list for method output_type
+	14, // [14:26] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_rpc_proto_init() }
@@ -2298,16 +2517,16 @@ func file_rpc_proto_init() {
 	if File_rpc_proto != nil {
 		return
 	}
-	file_rpc_proto_msgTypes[26].OneofWrappers = []any{}
+	file_rpc_proto_msgTypes[29].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_rpc_proto_rawDesc), len(file_rpc_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   33,
+			NumMessages:   36,
 			NumExtensions: 0,
-			NumServices:   5,
+			NumServices:   6,
 		},
 		GoTypes:           file_rpc_proto_goTypes,
 		DependencyIndexes: file_rpc_proto_depIdxs,

@@ -504,6 +504,114 @@ var Query_ServiceDesc = grpc.ServiceDesc{
 }
 
 const (
+	Cache_Warm_FullMethodName = "/millstream.rpc.v1.Cache/Warm"
+)
+
+// CacheClient is the client API for Cache service.
+//
+// For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
+//
+// Cache is about the segments that a querier keeps.
+type CacheClient interface {
+	// Warm offers a merged segment that cannot be queried yet to its owner. It replies when the segment is in its cache, or will not be.
+	Warm(ctx context.Context, in *WarmRequest, opts ...grpc.CallOption) (*WarmReply, error)
+}
+
+type cacheClient struct {
+	cc grpc.ClientConnInterface
+}
+
+func NewCacheClient(cc grpc.ClientConnInterface) CacheClient {
+	return &cacheClient{cc}
+}
+
+func (c *cacheClient) Warm(ctx context.Context, in *WarmRequest, opts ...grpc.CallOption) (*WarmReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(WarmReply)
+	err := c.cc.Invoke(ctx, Cache_Warm_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// CacheServer is the server API for Cache service.
+// All implementations must embed UnimplementedCacheServer
+// for forward compatibility.
+//
+// Cache is about the segments that a querier keeps.
+type CacheServer interface {
+	// Warm offers a merged segment that cannot be queried yet to its owner. It replies when the segment is in its cache, or will not be.
+	Warm(context.Context, *WarmRequest) (*WarmReply, error)
+	mustEmbedUnimplementedCacheServer()
+}
+
+// UnimplementedCacheServer must be embedded to have
+// forward compatible implementations.
+//
+// NOTE: this should be embedded by value instead of pointer to avoid a nil
+// pointer dereference when methods are called.
+type UnimplementedCacheServer struct{}
+
+func (UnimplementedCacheServer) Warm(context.Context, *WarmRequest) (*WarmReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Warm not implemented")
+}
+func (UnimplementedCacheServer) mustEmbedUnimplementedCacheServer() {}
+func (UnimplementedCacheServer) testEmbeddedByValue()               {}
+
+// UnsafeCacheServer may be embedded to opt out of forward compatibility for this service.
+// Use of this interface is not recommended, as added methods to CacheServer will
+// result in compilation errors.
+type UnsafeCacheServer interface {
+	mustEmbedUnimplementedCacheServer()
+}
+
+func RegisterCacheServer(s grpc.ServiceRegistrar, srv CacheServer) {
+	// If the following call panics, it indicates UnimplementedCacheServer was
+	// embedded by pointer and is nil.  This will cause panics if an
+	// unimplemented method is ever invoked, so we test this at initialization
+	// time to prevent it from happening at runtime later due to I/O.
+	if t, ok := srv.(interface{ testEmbeddedByValue() }); ok {
+		t.testEmbeddedByValue()
+	}
+	s.RegisterService(&Cache_ServiceDesc, srv)
+}
+
+func _Cache_Warm_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(WarmRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CacheServer).Warm(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Cache_Warm_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CacheServer).Warm(ctx, req.(*WarmRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+// Cache_ServiceDesc is the grpc.ServiceDesc for Cache service.
+// It's only intended for direct use with grpc.RegisterService,
+// and not to be introspected or modified (even as a copy)
+var Cache_ServiceDesc = grpc.ServiceDesc{
+	ServiceName: "millstream.rpc.v1.Cache",
+	HandlerType: (*CacheServer)(nil),
+	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "Warm",
+			Handler:    _Cache_Warm_Handler,
+		},
+	},
+	Streams:  []grpc.StreamDesc{},
+	Metadata: "rpc.proto",
+}
+
+const (
 	Node_Ping_FullMethodName   = "/millstream.rpc.v1.Node/Ping"
 	Node_Status_FullMethodName = "/millstream.rpc.v1.Node/Status"
 	Node_Drain_FullMethodName  = "/millstream.rpc.v1.Node/Drain"

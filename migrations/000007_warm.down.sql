@@ -1,0 +1,1 @@
+DROP INDEX segments_newest;
