@@ -26,6 +26,7 @@ import (
 	"github.com/millstream/millstream/query"
 	"github.com/millstream/millstream/query/cache"
 	"github.com/millstream/millstream/query/engine"
+	"github.com/millstream/millstream/query/warm"
 	"github.com/millstream/millstream/rpc"
 	"github.com/millstream/millstream/store"
 )
@@ -66,6 +67,7 @@ type parts struct {
 	pool       *engine.Pool         // nil without the role querier
 	engine     *query.Engine        // likewise
 	segments   *cache.Cache         // nil without the roles querier and compactor
+	warmer     *warm.Warmer         // nil without the role querier
 	compactor  *compactor.Compactor // nil without the role compactor
 	jobs       *cluster.Jobs
 	api        *api.API
@@ -114,6 +116,7 @@ func (p *parts) services(db *database) []node.Service {
 	add(p.writer != nil, "intake", p.writer.Run)
 	add(p.router != nil && p.writer == nil, "pins", p.router.Run)
 	add(true, "announcements", p.listen)
+	add(p.warmer != nil, "warmer", p.warmer.Run)
 	add(has(config.Compactor), "upkeep", p.upkeep)
 	add(has(config.Compactor), "collector", p.collect)
 	add(true, "jobs", p.jobs.Run)
@@ -205,6 +208,10 @@ func (p *parts) listen(ctx context.Context, ready func()) error {
 				p.writer.Forget(id)
 			case p.streams != nil:
 				p.streams.Forget(id)
+			}
+		case store.ChannelSegments:
+			if p.warmer != nil {
+				p.warmer.Changed()
 			}
 		case store.ChannelNodes:
 			p.membership.Changed()

@@ -106,13 +106,18 @@ func (p *parts) build(ctx context.Context) (closeParts func() error, err error) 
 	has := p.cfg.Node.Has
 	var closers closers
 	fail := func(err error) (func() error, error) { return nil, errors.Join(err, closers.close()) }
-	if err := p.newMembership(); err != nil {
-		return nil, err
-	}
 	if has(config.Intake) || has(config.Querier) || has(config.Compactor) {
 		if p.bucket, err = openBucket(ctx, &p.cfg.ObjectStore); err != nil {
 			return fail(err)
 		}
+	}
+	if has(config.Querier) || has(config.Compactor) {
+		if err := p.openCache(&closers); err != nil {
+			return fail(err)
+		}
+	}
+	if err := p.newMembership(); err != nil { // a querier's identity is that of its cache directory, which is its own since it is open
+		return fail(err)
 	}
 	if has(config.Router) || has(config.Intake) || p.cfg.Telemetry.SelfCollect {
 		if p.auth, err = p.newAuth(); err != nil {
@@ -131,17 +136,13 @@ func (p *parts) build(ctx context.Context) (closeParts func() error, err error) 
 	if has(config.Router) && !p.cfg.Node.Alone() {
 		p.newLimiter()
 	}
-	if has(config.Querier) || has(config.Compactor) {
-		if err := p.openCache(&closers); err != nil {
-			return fail(err)
-		}
-	}
 	if has(config.Router) || has(config.Querier) {
 		if err := p.newMirror(); err != nil {
 			return fail(err)
 		}
 	}
 	if has(config.Querier) {
+		p.newWarmer()
 		if err := p.newQuery(&closers); err != nil {
 			return fail(err)
 		}

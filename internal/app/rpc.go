@@ -59,6 +59,9 @@ func (p *parts) status() rpc.Status {
 	if p.engine != nil {
 		s.Queries = p.engine.Busy()
 	}
+	if p.warmer != nil {
+		s.Warm = p.warmer.Share().Percent()
+	}
 	return s
 }
 

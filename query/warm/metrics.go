@@ -13,7 +13,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		return prometheus.NewGauge(prometheus.GaugeOpts{Name: "millstream_warmer_" + name, Help: help})
 	}
 	m := &metrics{
-		share: gauge("share_segments", "Live segments that the node owns, as far as the warmer has come."),
+		share: gauge("share_segments", "Live segments that the node owns."),
 		warm:  gauge("warm_segments", "Of them, those whose index is in the cache."),
 		ratio: gauge("warm_ratio", "The part of the owned segments whose index is in the cache; 1 if it owns none."),
 		bytes: prometheus.NewCounter(prometheus.CounterOpts{Name: "millstream_warmer_fetched_bytes_total", Help: "Bytes fetched ahead of queries."}),

@@ -24,17 +24,17 @@ type catalog interface {
 	LiveSegments(ctx context.Context, after store.Place, most int) ([]millstream.Segment, error)
 }
 
-// Config is what a Warmer needs. Catalog, Cache, View and Self must be set; zeros are the defaults.
+// Config is what a Warmer needs. Catalog, Cache, Placement and Self must be set; zeros are the defaults.
 type Config struct {
-	Catalog  catalog
-	Cache    *cache.Cache
-	View     func() *cluster.View
-	Self     millstream.NodeID
-	Rate     int64         // bytes a second; 32 MiB
-	Parallel int           // fetches at a time; 4
-	Every    time.Duration // between rounds over the whole share if nothing changes; 10 min
-	Settle   time.Duration // from a change to what it causes, so that many cause it once; 1 s
-	Now      func() time.Time
+	Catalog   catalog
+	Cache     *cache.Cache
+	Placement func() *cluster.Placement // the latest; the same one as long as it has not changed
+	Self      millstream.NodeID
+	Rate      int64         // bytes a second; 32 MiB
+	Parallel  int           // fetches at a time; 4
+	Every     time.Duration // between rounds over the whole share if nothing changes; 10 min
+	Settle    time.Duration // from a change to what it causes, so that many cause it once; 1 s
+	Now       func() time.Time
 
 	Log        *slog.Logger
 	Registerer prometheus.Registerer
@@ -61,9 +61,21 @@ type Warmer struct {
 
 // Share is how much of the node's share is there.
 type Share struct {
-	Segments int // live ones that the node owns
-	Warm     int // of them, those whose index is on the disk
-	Rounds   int64
+	Segments int   // live ones that the node owns
+	Warm     int   // of them, those whose index is on the disk
+	Rounds   int64 // over the whole share, since the process began
+}
+
+// Percent is how much of the share is warm; nil before the share is known. A node that owns nothing is warm.
+func (s Share) Percent() *float64 {
+	if s.Rounds == 0 {
+		return nil
+	}
+	percent := 100.0
+	if s.Segments > 0 {
+		percent *= float64(s.Warm) / float64(s.Segments)
+	}
+	return &percent
 }
 
 // New makes a warmer, which does nothing before Run.
@@ -109,15 +121,15 @@ func (w *Warmer) Share() Share {
 // fails is tried again.
 func (w *Warmer) Run(ctx context.Context, ready func()) error {
 	ready()
-	var placed uint64
+	var p *cluster.Placement
 	var began time.Time
 	failures := 0
 	for whole := true; ; {
-		p := w.cfg.View().Placement()
-		if whole = whole || p.Version() != placed || w.cfg.Now().Sub(began) >= w.cfg.Every; whole {
+		placed := p
+		p = w.cfg.Placement()
+		if whole = whole || p != placed || w.cfg.Now().Sub(began) >= w.cfg.Every; whole {
 			began = w.cfg.Now()
 		}
-		placed = p.Version()
 		left, err := w.pass(ctx, p, whole)
 		if ctx.Err() != nil {
 			return nil
@@ -129,14 +141,14 @@ func (w *Warmer) Run(ctx context.Context, ready func()) error {
 		} else {
 			whole, failures = left, 0
 		}
-		if !left && !w.rest(ctx, w.cfg.Settle<<min(failures, 6), placed, began) {
+		if !left && !w.rest(ctx, w.cfg.Settle<<min(failures, 6), p, began) {
 			return nil
 		}
 	}
 }
 
 // rest waits until there may be something to do, and some time at least; false: ctx has ended.
-func (w *Warmer) rest(ctx context.Context, some time.Duration, placed uint64, began time.Time) bool {
+func (w *Warmer) rest(ctx context.Context, some time.Duration, p *cluster.Placement, began time.Time) bool {
 	tick := time.NewTicker(some)
 	defer tick.Stop()
 	changed := false
@@ -147,7 +159,7 @@ func (w *Warmer) rest(ctx context.Context, some time.Duration, placed uint64, be
 		case <-w.changed:
 			changed = true
 		case <-tick.C:
-			if changed || w.cfg.View().Placement().Version() != placed || w.cfg.Now().Sub(began) >= w.cfg.Every {
+			if changed || w.cfg.Placement() != p || w.cfg.Now().Sub(began) >= w.cfg.Every {
 				return true
 			}
 		}
@@ -212,7 +224,7 @@ func (w *Warmer) fetch(ctx context.Context, p *cluster.Placement, missing []mill
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(w.cfg.Parallel)
 	for _, s := range missing {
-		moved = w.cfg.View().Placement().Version() != p.Version()
+		moved = w.cfg.Placement() != p
 		if moved || filled.Load() || w.budget.wait(gctx, s.Index.Length) != nil {
 			break
 		}
@@ -260,11 +272,9 @@ func (w *Warmer) show() {
 	s := w.share
 	w.metrics.share.Set(float64(s.Segments))
 	w.metrics.warm.Set(float64(s.Warm))
-	ratio := 1.0
-	if s.Segments > 0 {
-		ratio = float64(s.Warm) / float64(s.Segments)
+	if percent := s.Percent(); percent != nil {
+		w.metrics.ratio.Set(*percent / 100)
 	}
-	w.metrics.ratio.Set(ratio)
 }
 
 // Push takes a segment into the cache that the node is going to own, before it can be queried: its index and, if they are small, its data. It declines while it is
