@@ -1,1 +1,0 @@
-import"./c.3POHHW3N.js";import"./c.LRODMJYA.js";

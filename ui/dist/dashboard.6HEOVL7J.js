@@ -1,1 +1,0 @@
-import"./c.P7SY3GMT.js";import"./c.KDTEMGOX.js";import"./c.GYXNI4RS.js";import"./c.MOAVTL4V.js";import"./c.KZABUYGB.js";import"./c.4RURIWL3.js";import"./c.NIMKLZQK.js";import"./c.7KAYMKQK.js";import"./c.LRODMJYA.js";
