@@ -12,10 +12,10 @@ func newMetrics(r prometheus.Registerer) *cacheMetrics {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: "millstream_cache_" + name + "_total", Help: help})
 	}
 	m := &cacheMetrics{
-		hits:      counter("hits", "Segments that were on the local disk when a query asked for them."),
-		misses:    counter("misses", "Segments that had to be fetched from the object store."),
+		hits:      counter("hits", "Uses of segments for which nothing had to be fetched."),
+		misses:    counter("misses", "Uses of segments for which something was fetched from the object store."),
 		evictions: counter("evictions", "Segments removed from the local disk to make room."),
-		damaged:   counter("damaged", "Extents whose bytes differed from the catalog's checksum."),
+		damaged:   counter("damaged", "Times that bytes on the disk or from the object store failed a checksum."),
 		fetched:   counter("fetched_bytes", "Bytes fetched from the object store."),
 		bytes:     prometheus.NewGauge(prometheus.GaugeOpts{Name: "millstream_cache_size_bytes", Help: "Bytes of cached files."}),
 	}
