@@ -13,14 +13,15 @@ import (
 	"github.com/millstream/millstream/query/scan"
 )
 
-// meaning grows when what leaves are asked or answer keeps its types and begins to mean something else: a new number of an aggregate, another way to round.
+// meaning grows when what leaves are asked or answer keeps its types and begins to mean something else: a new number of an aggregate, another way to round, other bytes of
+// metrics.Query or metrics.AppendSeries.
 const meaning = 1
 
 // form stands before what a leaf is asked and names the types of that and of the answer. gob leaves out, without a word, the fields that the other side does not
 // have: a leaf of another release would run a plan without the condition that it does not know, and its answer would pass for the whole. So leaves work for nodes
 // of the same form only, and while a cluster is upgraded those of the other release are passed over like nodes that are away: by the next in rank, at last by the
 // asking node itself.
-var form = formOf(append(scan.WireTypes(), leafAsk{}, leafDone{}, samplesKnown{}, millstream.Batch{})...)
+var form = formOf(append(scan.WireTypes(), leafAsk{}, leafDone{}, samplesKnown{}, wireSummary{}, millstream.Batch{})...)
 
 // ofThisForm is an ask without its form.
 func ofThisForm(ask []byte) (body []byte, err error) {
