@@ -13,6 +13,18 @@ const open = async (path: string, o = {}) => {
   return page;
 };
 
+test("breadcrumbs lead from a thing to the list it is in", async () => {
+  const page = await t.page({ allow: [/status of 404/] });
+  const crumbs = page.getByRole("navigation", { name: "Breadcrumb" }), trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+  for (const [path, list, item] of [[`traces/${trace}`, "Traces", trace], ["services", "Traces", "Services"], ["streams/logs/odd-types", "Streams", "odd-types"]] as const) {
+    await page.goto(t.node.path(path));
+    await until(path, async () => (await crumbs.innerText()).replace(/\s+/g, " ").trim() === `/ ${list} / ${item}`);
+    await crumbs.getByRole("link", { name: list }).click();
+    await page.waitForURL((u) => u.pathname.endsWith(`/${list.toLowerCase()}`));
+    assert.equal(await crumbs.innerText().then((x) => x.replace(/\s+/g, " ").trim()), `/ ${list}`);
+  }
+});
+
 test("Access: somebody is invited by keyboard, accepts, and is removed", async () => {
   const page = await open("access");
   await page.focus("#email");
@@ -180,16 +192,4 @@ test("a page that is not there, and one for others, say so", async () => {
   await page.goto(`${t.node.url}/nobody/logs`);
   await page.getByRole("heading", { name: "Not found" }).waitFor();
   await t.audit(page, "not found");
-});
-
-test("breadcrumbs lead from a thing to the list it is in", async () => {
-  const page = await t.page({ allow: [/status of 404/] });
-  const crumbs = page.getByRole("navigation", { name: "Breadcrumb" }), trace = "4bf92f3577b34da6a3ce929d0e0e4736";
-  for (const [path, list, item] of [[`traces/${trace}`, "Traces", trace], ["services", "Traces", "Services"], ["streams/logs/odd-types", "Streams", "odd-types"]] as const) {
-    await page.goto(t.node.path(path));
-    await until(path, async () => (await crumbs.innerText()).replace(/\s+/g, " ").trim() === `/ ${list} / ${item}`);
-    await crumbs.getByRole("link", { name: list }).click();
-    await page.waitForURL((u) => u.pathname.endsWith(`/${list.toLowerCase()}`));
-    assert.equal(await crumbs.innerText().then((x) => x.replace(/\s+/g, " ").trim()), `/ ${list}`);
-  }
 });
