@@ -34,6 +34,7 @@ class NodesPage {
   private main = h("div", { class: "cl-main", "aria-busy": "true" }, skeleton(8));
   private side = h("aside", { class: "side", "aria-label": "Node", hidden: true });
   private note = "";
+  private told = "";
   private feed: Feed;
 
   constructor(private app: HTMLElement) {
@@ -115,6 +116,9 @@ class NodesPage {
     this.map.selected = this.table.selected = this.c.node(this.chosen) ? this.chosen : "";
     this.warn();
     if (this.c.at === 0) {
+      const told = this.lost?.message ?? this.trouble;
+      if (told === this.told) return; // what is said already stays, with the button that has the focus
+      this.told = told;
       if (this.lost) this.main.replaceChildren(failure(this.lost, () => this.feed.start()));
       else if (this.trouble) this.main.replaceChildren(empty({ title: "The nodes cannot be read", icon: "database", text: this.trouble }));
       this.main.setAttribute("aria-busy", String(!this.lost && !this.trouble));

@@ -98,5 +98,7 @@ test("a page that follows 500 records a second does not grow", async () => {
   assert.ok(rows > 1000 && rows <= 2001, `${rows} rows, the heading among them`);
   assert.ok(elements <= 3000, `${elements} elements`);
   assert.ok(Math.max(...sizes) <= limits.heap, `heap ${sizes.map(mb).join(", ")}`);
-  assert.ok(sizes.at(-1)! <= sizes[late]! * limits.growth, `the heap grows: ${sizes.map(mb).join(", ")}`);
+  // A single size is 0.4 MB more or less by what was collected just before: the least of each third is what is kept.
+  const third = Math.max(1, Math.floor(minutes / 3)), least = (from: number, to?: number) => Math.min(...sizes.slice(from, to));
+  assert.ok(least(-third) <= least(-2 * third, -third) * limits.growth, `the heap grows: ${sizes.map(mb).join(", ")}`);
 });

@@ -83,10 +83,13 @@ test("a metric is found among 100,000, described, charted, and its exemplar lead
 
 test("the reader's own metrics are before those that every installation has; a unit that is none is not shown", async () => {
   const page = await t.page();
-  await open(page);
-  await page.fill(".mb input", "re");
   const group = page.locator(".mb-group", { hasText: "Of Millstream and of runtimes" });
-  await group.waitFor();
+  await until("the node has sent its own metrics, each 15 s", async () => {
+    await open(page, { from: "now-3h", to: "now" });
+    await page.fill(".mb input", "re");
+    await until("the words are looked for", async () => !/1,000 of/.test(await page.locator(".mb-note").innerText()));
+    return (await group.count()) === 1;
+  }, 60_000);
   await until("the words are looked for", async () => !/1,000 of/.test(await page.locator(".mb-note").innerText()));
   const items = await page.locator(".mb-list > li").evaluateAll((list) => list.map((li) => (li.className === "mb-group" ? "|" : li.querySelector(".mb-name")!.textContent!)));
   const at = items.indexOf("|"), before = items.slice(0, at), after = items.slice(at + 1);

@@ -73,6 +73,7 @@ test("a standalone node: its card, figures and panel, live, by keyboard", async 
 test("a cluster: nodes by role with their states, traffic of the chosen one, arrow keys, what changes is announced", async () => {
   const page = await t.page();
   const told = await tell(page, cluster());
+  await until("the node keeps its own logs, to which the panel leads", async () => (await t.node.json<{ streams: { name: string }[] }>("GET", "/streams")).streams.some((s) => s.name === "_millstream"));
   await page.goto(path());
   await card(page, "querier-4").waitFor();
   assert.deepEqual(await page.locator(".rolehd").allInnerTexts().then((l) => l.map((x) => x.replace(/\s+/g, " "))), ["Routers 3", "Intakes 3", "Queriers 5", "Compactors 2", "Alerting 1"]);
@@ -91,6 +92,8 @@ test("a cluster: nodes by role with their states, traffic of the chosen one, arr
   await t.audit(page, "cluster");
   await page.locator(".flows button", { hasText: "querier-1" }).click();
   await until("the panel follows", async () => (await page.locator("#node-h").innerText()) === "querier-1");
+  await until("both figures have a line", async () => (await page.locator(".spark").count()) === 2);
+  await page.getByRole("link", { name: "Logs", exact: true }).last().waitFor();
   await t.shot(page, "nodes", { mask: [".num", ".hb", ".beats", ".spark", ".rate"] });
   told.nodes = cluster().filter((n) => n.id !== "intake-3").map((n) => (n.id === "intake-2" ? { ...n, state: "silent" as const, heartbeat_age_seconds: 31, load: undefined } : n));
   await until("a node has gone", async () => (await card(page, "intake-3").count()) === 0);
@@ -148,8 +151,13 @@ test("faults: no answer at first, the database away, the stream lost", async () 
   await page.goto(path());
   await page.locator(".state", { hasText: "the database does not answer" }).waitFor();
   await t.audit(page, "no answer");
+  const again = page.getByRole("button", { name: "Try again" });
+  await again.focus();
+  await page.waitForResponse((r) => r.url().endsWith("/cluster/events")); // the page tries by itself, and the button keeps the focus
+  await page.waitForTimeout(200);
+  assert.equal(await again.evaluate((b) => b === document.activeElement), true);
   told.status = 200;
-  await page.getByRole("button", { name: "Try again" }).click();
+  await page.keyboard.press("Enter");
   await card(page, "router-1").waitFor();
   told.trouble = "the database does not answer";
   await page.locator(".banner", { hasText: /The nodes cannot be read: the database does not answer. What is shown is/ }).waitFor();
