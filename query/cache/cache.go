@@ -12,6 +12,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -119,6 +120,11 @@ func Open(cfg Config) (*Cache, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	cfg.Log = cfg.Log.With("component", "cache")
+	dir, err := filepath.Abs(cfg.Dir) // the SQL engine, which is told of files in it, works in another directory
+	if err != nil {
+		return nil, millstream.Wrap(millstream.Unavailable, err, "cannot use the cache directory %s", cfg.Dir)
+	}
+	cfg.Dir = dir
 	held, err := lock(cfg.Dir)
 	if err != nil {
 		return nil, err

@@ -300,6 +300,18 @@ func TestLocalObjectsAreReadInPlace(t *testing.T) {
 	}
 }
 
+// The SQL engine, to which the path is given, works in a directory of its own.
+func TestPathsAreAbsoluteWhateverTheSetting(t *testing.T) {
+	t.Chdir(t.TempDir())
+	store := blob.NewMemory()
+	c := newCache(t, store, "data/cache", nil)
+	h := get(t, c, put(t, store, 1)[0])
+	defer h.Release()
+	if path := dataPath(t, h); !filepath.IsAbs(path) {
+		t.Errorf("the data are said to be in %q", path)
+	}
+}
+
 func TestConcurrentUse(t *testing.T) {
 	b := &counting{Bucket: blob.NewMemory()}
 	segs := put(t, b, 20)
