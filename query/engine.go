@@ -41,6 +41,7 @@ type Limits struct {
 	TempSize      int64         // bytes that one query may write to the temporary directory; 0: 8 GiB
 	MaxConcurrent int           // queries of one organization at a time; 0: twice the CPUs
 	Queue         int           // of one organization that may wait; 0: 64
+	LeafQueue     int           // parts of other nodes' queries of one organization that may wait; 0: 1,024
 }
 
 func (l Limits) withDefaults() Limits {
@@ -52,6 +53,7 @@ func (l Limits) withDefaults() Limits {
 	set(&l.MaxResultRows, 100_000)
 	set(&l.MaxConcurrent, 2*runtime.GOMAXPROCS(0))
 	set(&l.Queue, 64)
+	set(&l.LeafQueue, 1024)
 	if l.Timeout <= 0 {
 		l.Timeout = time.Minute
 	}
@@ -86,6 +88,7 @@ type Engine struct {
 	metrics *engineMetrics
 	running *running
 	gate    *admission
+	leaves  *admission // of parts of other nodes' queries; apart from gate, so that nodes that ask each other do not wait for each other
 	tails   *admission
 	lists   *metricLists
 	kept    *summaries // of parts of trace segments
@@ -109,8 +112,9 @@ func New(cfg Config) (*Engine, error) {
 	return &Engine{
 		cfg: cfg, log: cfg.Log.With("component", "query"), metrics: newMetrics(cfg.Registerer),
 		running: newRunning(cfg.Now), gate: newAdmission(cfg.Limits.MaxConcurrent, cfg.Limits.Queue), tails: newAdmission(maxTails, 0),
-		lists: &metricLists{orgs: map[millstream.OrgID]*metricList{}},
-		kept:  newSummaries(maxSummaries),
+		leaves: newAdmission(cfg.Limits.MaxConcurrent, cfg.Limits.LeafQueue),
+		lists:  &metricLists{orgs: map[millstream.OrgID]*metricList{}},
+		kept:   newSummaries(maxSummaries),
 	}, nil
 }
 

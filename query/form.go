@@ -14,8 +14,8 @@ import (
 )
 
 // meaning grows when what leaves are asked or answer keeps its types and begins to mean something else: a new number of an aggregate, another way to round, other bytes of
-// metrics.Query or metrics.AppendSeries.
-const meaning = 1
+// metrics.Query or metrics.AppendSeries, another error for what another node may do.
+const meaning = 2
 
 // form stands before what a leaf is asked and names the types of that and of the answer. gob leaves out, without a word, the fields that the other side does not
 // have: a leaf of another release would run a plan without the condition that it does not know, and its answer would pass for the whole. So leaves work for nodes

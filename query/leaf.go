@@ -46,6 +46,14 @@ func (a *leafAsk) check() error {
 	return nil
 }
 
+// org is whose segments they are.
+func (a *leafAsk) org() millstream.OrgID {
+	if len(a.Segments) == 0 {
+		return ""
+	}
+	return a.Segments[0].Org
+}
+
 // Kinds of frames, their first byte.
 const (
 	frameBatch    = 'b' // a millstream.Batch
@@ -66,7 +74,7 @@ type leafDone struct {
 const leafPace = 500 * time.Millisecond
 
 // Leaf does what another node's query asks of the segments that are this node's. emit is called by one goroutine at a time; a frame is valid during the call only.
-// A segment that is gone is NotFound: the asking query needs a new snapshot.
+// A segment that is gone is NotFound: the asking query needs a new snapshot. RateLimited says that the node has no place for it: others are to be asked.
 func (e *Engine) Leaf(ctx context.Context, ask []byte, emit func(frame []byte) error) error {
 	var a leafAsk
 	body, err := ofThisForm(ask)
@@ -84,7 +92,7 @@ func (e *Engine) Leaf(ctx context.Context, ask []byte, emit func(frame []byte) e
 	l := &leaf{e: e, q: &task{}, emit: emit}
 	l.q.reset()
 	stop := l.keepTelling(ctx)
-	stats, err := l.run(ctx, &a)
+	stats, err := l.admitted(ctx, &a)
 	stop()
 	if err != nil {
 		return e.explain(ctx, err)
@@ -100,6 +108,22 @@ type leaf struct {
 	mu   sync.Mutex
 	emit func([]byte) error
 	buf  []byte
+}
+
+// admitted is run in one of the places that the node has for an organization's leaves. One that waits says that it is alive, since others should leave its segments to
+// the node that has them cached; one that may not even wait is RateLimited, and they read them. Whoever has a place waits for nobody who needs one: a leaf asks no
+// other node, and what it finds is taken by a query that was admitted where it is coordinated.
+func (l *leaf) admitted(ctx context.Context, a *leafAsk) (scan.Stats, error) {
+	release, err := l.e.leaves.enter(ctx, a.org())
+	if err != nil {
+		if millstream.KindOf(err) == millstream.RateLimited {
+			l.e.metrics.refused.Inc()
+			err = millstream.Errorf(millstream.RateLimited, "the node is busy with parts of %d queries of the organization, and %d wait", l.e.cfg.Limits.MaxConcurrent, l.e.cfg.Limits.LeafQueue)
+		}
+		return scan.Stats{}, err
+	}
+	defer release()
+	return l.run(ctx, a)
 }
 
 func (l *leaf) run(ctx context.Context, a *leafAsk) (scan.Stats, error) {

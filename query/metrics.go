@@ -18,6 +18,7 @@ type engineMetrics struct {
 	dropped  prometheus.Counter
 	standby  prometheus.Counter
 	hedged   prometheus.Counter
+	refused  prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer) *engineMetrics {
@@ -34,11 +35,12 @@ func newMetrics(r prometheus.Registerer) *engineMetrics {
 		partial:  counter("partial", "Answers that were not complete."),
 		fallback: counter("sql_engine", "Statements that needed the SQL engine."),
 		dropped:  counter("tail_dropped_rows", "Rows that a live tail left out because its reader was slow."),
-		standby:  counter("standby_reads", "Times that segments were read by others because their owner could not be reached or failed."),
+		standby:  counter("standby_reads", "Times that segments were read by others because their owner could not be reached, failed or was busy."),
 		hedged:   counter("hedged_reads", "Times that an owner of segments was silent for so long that others were asked as well."),
+		refused:  counter("leaf_refused", "Parts of other nodes' queries for which this node had no place, so that others read the segments."),
 	}
 	if r != nil {
-		r.MustRegister(m.duration, m.failed, m.rows, m.bytes, m.partial, m.fallback, m.dropped, m.standby, m.hedged)
+		r.MustRegister(m.duration, m.failed, m.rows, m.bytes, m.partial, m.fallback, m.dropped, m.standby, m.hedged, m.refused)
 	}
 	return m
 }

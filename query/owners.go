@@ -6,6 +6,7 @@ import (
 	"encoding/gob"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -126,8 +127,7 @@ func (e *Engine) gather(ctx context.Context, q *task, p *part, sh owned, failed 
 			if r.err == nil || !replaceable(ctx, r.err) {
 				return r.found, r.err
 			}
-			e.log.Warn("an owner of segments failed; others read them", "node", sh.node.ID, "segments", len(sh.segments), "error", r.err)
-			e.metrics.standby.Inc()
+			e.passOver(ctx, sh, r.err)
 			if !racing {
 				next()
 			}
@@ -219,8 +219,7 @@ func (e *Engine) gatherStream(ctx context.Context, q *task, p *part, sh owned, f
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	}
-	e.log.Warn("an owner of segments failed or is silent; others read them", "node", sh.node.ID, "segments", len(sh.segments), "error", err)
-	e.metrics.standby.Inc()
+	e.passOver(ctx, sh, err)
 	return e.redivide(ctx, q, p, sh.segments, append(slices.Clip(failed), sh.node.ID))
 }
 
@@ -254,7 +253,20 @@ func (e *Engine) askOwner(ctx context.Context, q *task, p *part, sh owned, silen
 
 // replaceable says whether an error is about the node that was asked rather than about what was asked of it.
 func replaceable(ctx context.Context, err error) bool {
-	return ctx.Err() == nil && (millstream.KindOf(err) == millstream.Unavailable || errors.Is(err, errFrame))
+	return ctx.Err() == nil && (millstream.KindOf(err) == millstream.Unavailable || busy(err) || errors.Is(err, errFrame))
+}
+
+// busy is an owner that has no place for a leaf.
+func busy(err error) bool { return millstream.KindOf(err) == millstream.RateLimited }
+
+// passOver notes that others read the segments of a node.
+func (e *Engine) passOver(ctx context.Context, sh owned, err error) {
+	level := slog.LevelWarn
+	if busy(err) { // of which there are many at a time, and which the node counts
+		level = slog.LevelDebug
+	}
+	e.log.Log(ctx, level, "an owner of segments failed, is silent or busy; others read them", "node", sh.node.ID, "segments", len(sh.segments), "error", err)
+	e.metrics.standby.Inc()
 }
 
 // own are the segments that this node reads itself.
