@@ -78,7 +78,7 @@ func (a *API) authRoutes() []route {
 			doc: operation{summary: "Create the first owner, once, with the code the node printed", body: setupBody{}, reply: grantView{}, status: http.StatusCreated}},
 		{method: "POST", path: v1 + "/auth/accept", policy: public().audited("invite.accept"), handle: a.accept,
 			doc: operation{summary: "Accept an invitation by choosing a password", body: acceptBody{}, reply: grantView{}}},
-		{method: "POST", path: v1 + "/auth/jwt/rotate", policy: need(auth.Administer, auth.Owner).audited("jwt_key.rotate"), handle: a.rotate,
+		{method: "POST", path: v1 + "/auth/jwt/rotate", policy: administer(auth.Owner).audited("jwt_key.rotate"), handle: a.rotate,
 			doc: operation{summary: "Sign with a new key; the former stays valid for 24 hours", reply: rotatedView{}}},
 		{method: "GET", path: v1 + "/auth/me", policy: known(), handle: a.me, doc: operation{summary: "Who the credential is and what it may do", reply: meView{}}},
 	}
@@ -170,7 +170,7 @@ func (a *API) me(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	for _, rt := range a.routes() {
-		if rt.policy.action != "" && rt.policy.scope != 0 && p.May(rt.policy.scope, rt.policy.role) {
+		if rt.policy.action != "" && rt.policy.scope != 0 && rt.policy.allows(p) {
 			view.Permissions = append(view.Permissions, rt.policy.action)
 		}
 	}

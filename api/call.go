@@ -194,7 +194,7 @@ func (a *API) admit(w http.ResponseWriter, r *http.Request, c *call, p policy) e
 	if principal.Degraded && p.scope != auth.Intake {
 		return millstream.Errorf(millstream.Unavailable, "rights cannot be confirmed now: the database does not answer")
 	}
-	if !p.known && !principal.May(p.scope, p.role) {
+	if !p.allows(principal) {
 		if p.scope == auth.Administer {
 			a.refused(r, p)
 		}
@@ -239,6 +239,10 @@ func (a *API) withinRate(ctx context.Context, h http.Header, org millstream.OrgI
 func forbidden(p *auth.Principal, need policy) error {
 	if p.Scopes&need.scope == 0 {
 		return &millstream.Error{Kind: millstream.Forbidden, Msg: fmt.Sprintf("the API token lacks the scope %q", need.scope), Hint: "use a token with that scope"}
+	}
+	if need.whole {
+		return &millstream.Error{Kind: millstream.Forbidden, Msg: fmt.Sprintf("this concerns the installation as a whole: it needs the role %q in the organization that looks after it", need.role),
+			Hint: "ask an owner or admin of the organization that was set up first"}
 	}
 	return &millstream.Error{Kind: millstream.Forbidden, Msg: fmt.Sprintf("this needs the role %q, yours is %q", need.role, p.Role),
 		Hint: "ask an owner or admin of the organization"}

@@ -71,10 +71,10 @@ const (
 )
 
 func (a *API) clusterRoutes() []route {
-	watching := need(auth.Administer, auth.Admin)
+	watching := administer(auth.Admin)
 	watching.timeout = -1
 	return []route{
-		{method: "GET", path: v1 + "/cluster/nodes", policy: need(auth.Administer, auth.Admin), handle: a.listNodes, doc: operation{summary: "Nodes of the cluster", reply: nodesView{}}},
+		{method: "GET", path: v1 + "/cluster/nodes", policy: administer(auth.Admin), handle: a.listNodes, doc: operation{summary: "Nodes of the cluster", reply: nodesView{}}},
 		{method: "GET", path: v1 + "/cluster/events", policy: watching, endless: true, handle: a.watchNodes,
 			doc: operation{summary: "The nodes as server-sent events: an event \"nodes\" with what GET /cluster/nodes answers, on each change and every 5 seconds; an event \"trouble\" with an error while they cannot be read", replyType: "text/event-stream"}},
 	}

@@ -1,8 +1,10 @@
 package api
 
 import (
+	"context"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -228,6 +230,56 @@ func TestSomebodyOfTwoOrganizations(t *testing.T) {
 	w.want(401, "GET", "/api/v1/auth/me", viewer, nil, nil)
 	w.want(200, "GET", "/api/v1/auth/me", root, nil, &me)
 	checkProblem(t, "the last organization", w.call("DELETE", "/api/v1/organizations/"+me.Organization.ID, root, nil), 409, "conflict", "last")
+}
+
+// The nodes are everybody's: who looks after them is decided in the organization of the set-up, not in one that somebody was given.
+func TestTheInstallationIsNoOrganizationsOwn(t *testing.T) {
+	t.Parallel()
+	drains := 0
+	w := newWorld(t, func(a *API) {
+		a.Node, a.Drain = "alone", func(context.Context) error { drains++; return nil }
+		a.Nodes = &members{node("alone", 0, "standalone")}
+	})
+	root := w.root()
+	stranger, _ := w.other()
+	strangersToken, _ := w.apiToken(stranger, "intake", "query", "admin")
+	_, editor := w.member(root, "editor@example.com", "editor")
+	w.want(201, "POST", "/api/v1/users", root, newUserBody{Email: "other@example.com", Role: "viewer"}, nil) // a viewer of the first one, still owner of the second
+	w.advance(6 * time.Second)
+
+	guarded := 0
+	for _, rt := range w.api.routes() {
+		if !rt.policy.whole {
+			continue
+		}
+		guarded++
+		path := strings.NewReplacer("{id}", "alone").Replace(rt.path)
+		for who, token := range map[string]string{"owner of another organization": stranger, "his token": strangersToken, "editor": editor} {
+			checkProblem(t, rt.method+" "+path+" by "+who, w.call(rt.method, path, token, nil, "X-Org-Id", map[bool]string{true: "default", false: "other"}[token == editor]), 403, "permission_denied", "")
+		}
+	}
+	if guarded != 9 || drains != 0 {
+		t.Errorf("%d routes of the installation, drained %d times", guarded, drains)
+	}
+	var me meView
+	w.want(200, "GET", "/api/v1/auth/me", stranger, nil, &me, "X-Org-Id", "other")
+	if slices.Contains(me.Permissions, "node.drain") || !slices.Contains(me.Permissions, "stream.delete") {
+		t.Errorf("the other owner may %v", me.Permissions)
+	}
+
+	// Whoever looks after the installation does so from wherever he works.
+	var o organizationView
+	w.want(201, "POST", "/api/v1/organizations", root, newOrganizationBody{Slug: "second"}, &o)
+	second, _ := w.tokenIn(root, "second", "admin")
+	first, _ := w.tokenIn(root, "default", "admin")
+	w.want(200, "GET", "/api/v1/cluster/nodes", root, nil, nil, "X-Org-Id", "second")
+	w.want(202, "POST", "/api/v1/node/drain", first, nil, nil)
+	w.want(403, "POST", "/api/v1/node/drain", second, nil, nil)
+	w.want(200, "GET", "/api/v1/auth/me", first, nil, &me)
+	if !slices.Contains(me.Permissions, "node.drain") || drains != 1 {
+		t.Errorf("the first owner may %v, drained %d times", me.Permissions, drains)
+	}
+	checkProblem(t, "its organization stays", w.call("DELETE", "/api/v1/organizations/"+me.Organization.ID, root, nil), 409, "conflict", "look after the installation")
 }
 
 func (w *world) tokenIn(session, slug string, scopes ...string) (text, id string) {

@@ -100,6 +100,9 @@ func (s *schemas) operation(rt *route) object {
 	}
 	if rt.policy.scope != 0 {
 		op["description"] = fmt.Sprintf("Needs the scope %s and at least the role %s.", rt.policy.scope, rt.policy.role)
+		if rt.policy.whole {
+			op["description"] = fmt.Sprintf("Needs the scope %s and at least the role %s in the organization that looks after the installation.", rt.policy.scope, rt.policy.role)
+		}
 	}
 	if params != nil {
 		op["parameters"] = params

@@ -88,7 +88,7 @@ const (
 
 func (a *API) ownershipRoutes() []route {
 	const root = v1 + "/cluster/ownership"
-	admin := need(auth.Administer, auth.Admin)
+	admin := administer(auth.Admin)
 	return []route{
 		{method: "GET", path: root, policy: admin, handle: a.ownership, doc: operation{summary: "Which node owns how much of the organization's segments, in all and by time", reply: ownershipView{}, query: []param{
 			{"start", "string", "of the heatmap: RFC 3339, epoch number, or relative such as now-7d; default: that of the oldest segment"},

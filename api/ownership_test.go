@@ -87,7 +87,7 @@ func TestOwnership(t *testing.T) {
 	app := s.publish(s.stream(me.Organization.ID, "app"), 600, aroundNoon)
 	s.publish(s.stream(me.Organization.ID, "other"), 60, aroundNoon.Add(-time.Hour))
 	stranger, org := s.other()
-	s.publish(s.stream(string(org.ID), "theirs"), 50, aroundNoon)
+	theirs := s.publish(s.stream(string(org.ID), "theirs"), 50, aroundNoon)
 
 	v := get("?buckets=11")
 	if v.Segments != 660 || v.Bytes != 66_000 || v.PlacementVersion != 1 || v.Heatmap.Buckets != 11 || !v.Heatmap.Start.Equal(aroundNoon.Add(-time.Hour)) {
@@ -136,7 +136,8 @@ func TestOwnership(t *testing.T) {
 		path, token, code, message string
 		status                     int
 	}{
-		"a segment of others":       {"/segments/" + string(app[7].ID), stranger, "not_found", "no live segment", 404},
+		"a segment of others":       {"/segments/" + string(theirs[0].ID), s.token, "not_found", "no live segment", 404},
+		"another organization":      {"", stranger, "permission_denied", "installation", 403},
 		"an unknown one":            {"/segments/" + uuid.NewString(), s.token, "not_found", "merged", 404},
 		"not an id":                 {"/segments/x", s.token, "not_found", "id", 404},
 		"too many buckets":          {"?buckets=201", s.token, "invalid_argument", "1 to 200", 400},

@@ -37,6 +37,7 @@ type policy struct {
 	known   bool       // any valid credential
 	scope   auth.Scope // what an API token must carry
 	role    auth.Role  // the least rank
+	whole   bool       // the rank counts in the organization that looks after the installation
 	rate    string     // rate class: rateIntake, rateQuery or none
 	action  string     // what a mutating call is called in the audit log
 	asks    bool       // it changes nothing, whatever its method says
@@ -61,6 +62,11 @@ func known() policy { return policy{known: true} }
 // need asks for a credential with a scope and a least role.
 func need(scope auth.Scope, role auth.Role) policy { return policy{scope: scope, role: role} }
 
+// administer asks for somebody who looks after the installation as a whole, with a least role in its organization.
+func administer(role auth.Role) policy {
+	return policy{scope: auth.Administer, role: role, whole: true}
+}
+
 // intake is the policy of all that takes telemetry: an intake token, or a session that may write.
 func intake() policy { return policy{scope: auth.Intake, role: auth.Editor, rate: rateIntake} }
 
@@ -74,6 +80,17 @@ func (p policy) audited(action string) policy { p.action = action; return p }
 
 // asking says that a route only asks, though its question comes by POST.
 func (p policy) asking() policy { p.asks = true; return p }
+
+// allows says whether the principal may call the route.
+func (p policy) allows(who *auth.Principal) bool {
+	switch {
+	case p.known:
+		return true
+	case p.whole:
+		return who.MayAdminister(p.role)
+	}
+	return who.May(p.scope, p.role)
+}
 
 // check refuses a route that would be served by omission: without a policy, or changing something without a name for it in the audit log.
 func (rt *route) check() error {

@@ -53,7 +53,7 @@ func (h *home) add(email string, role auth.Role) auth.User {
 	h.t.Helper()
 	u := person(email)
 	u.Password = ""
-	inv := &auth.Invite{Hash: hash("invite " + email), User: u.ID, ExpiresAt: now.Add(time.Hour)}
+	inv := &auth.Invite{Hash: hash("invite " + email), User: u.ID, ExpiresAt: time.Now().Add(time.Hour)} // what sweeps goes by the database's clock
 	m, _, err := h.AddMember(ctx, h.org.ID, u, role, inv, auth.Owner, h.entry("member.add"))
 	check(h.t, err)
 	return m.User
@@ -249,7 +249,7 @@ func TestSessions(t *testing.T) {
 	}
 	open("a")
 	rights := must(h.SessionRights(ctx, "a", now))(t)
-	if !reflect.DeepEqual(rights, auth.SessionRights{User: rights.User, Memberships: []auth.Membership{{Org: h.org.ID, Slug: "home", Name: "home", Role: auth.Owner}}}) || rights.User.ID != h.owner.ID {
+	if !reflect.DeepEqual(rights, auth.SessionRights{User: rights.User, Memberships: []auth.Membership{{Org: h.org.ID, Slug: "home", Name: "home", Role: auth.Owner, Installation: true}}}) || rights.User.ID != h.owner.ID {
 		t.Fatalf("rights %+v", rights)
 	}
 	check(t, rotate("a", "a0", "a1"))
@@ -307,7 +307,7 @@ func TestAPITokens(t *testing.T) {
 	check(t, h.CreateToken(ctx, tok, e))
 	wantKind(t, h.CreateToken(ctx, tok, e), millstream.Conflict)
 	want := tok
-	want.Slug, want.Email, want.MakerRole = "home", maker.Email, auth.Editor
+	want.Slug, want.Email, want.MakerRole, want.OfInstallation = "home", maker.Email, auth.Editor, true
 	same := func(got auth.APIToken) {
 		t.Helper()
 		got.CreatedAt, got.ExpiresAt, got.LastUsedAt = got.CreatedAt.UTC(), got.ExpiresAt.UTC(), got.LastUsedAt.UTC()

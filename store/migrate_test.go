@@ -1,6 +1,8 @@
 package store_test
 
 import (
+	"io/fs"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/internal/postgres/pgtest"
+	"github.com/millstream/millstream/migrations"
 	"github.com/millstream/millstream/store/storetest"
 )
 
@@ -38,15 +41,32 @@ func TestMigrateUpAndDown(t *testing.T) {
 	check(t, err)
 	version(newest)
 	check(t, s.Migrate(ctx))
-	for v := newest; v > 0; v-- { // every step down and up again
-		check(t, s.MigrateTo(ctx, v-1))
-		version(v - 1)
+	steps := versions(t)
+	for i := len(steps) - 1; i > 0; i-- { // every step down and up again
+		below, v := steps[i-1], steps[i]
+		check(t, s.MigrateTo(ctx, below))
+		version(below)
 		check(t, s.MigrateTo(ctx, v))
-		check(t, s.MigrateTo(ctx, v-1))
+		check(t, s.MigrateTo(ctx, below))
 	}
 	check(t, s.Migrate(ctx))
 	version(newest)
 	worldOf(t, s) // and it works
+}
+
+// versions are those of the migrations in rising order, after 0 for none.
+func versions(t *testing.T) []uint {
+	t.Helper()
+	names, err := fs.Glob(migrations.FS, "*.up.sql")
+	check(t, err)
+	out := []uint{0}
+	for _, name := range names {
+		number, _, _ := strings.Cut(name, "_")
+		v, err := strconv.ParseUint(number, 10, 32)
+		check(t, err)
+		out = append(out, uint(v))
+	}
+	return out
 }
 
 func TestMigrateTogether(t *testing.T) {

@@ -41,13 +41,13 @@ func (s *Store) Organizations(ctx context.Context, user string) ([]auth.Organiza
 
 // CreateOrganization makes an organization and the user its owner. A slug that is taken, in whatever case, is Conflict.
 func (s *Store) CreateOrganization(ctx context.Context, o auth.Organization, owner string, a auth.Entry) error {
-	err := s.audited(ctx, a, func(q *db.Queries) error { return createOrganization(ctx, q, o, owner) })
+	err := s.audited(ctx, a, func(q *db.Queries) error { return createOrganization(ctx, q, o, owner, false) })
 	return fail(err, "create organization %s", o.Slug)
 }
 
-func createOrganization(ctx context.Context, q *db.Queries, o auth.Organization, owner string) error {
+func createOrganization(ctx context.Context, q *db.Queries, o auth.Organization, owner string, installation bool) error {
 	err := q.InsertOrganization(ctx, db.InsertOrganizationParams{
-		ID: string(o.ID), Slug: o.Slug, Name: o.Name, RetentionDays: int32(o.RetentionDays), IntakeQps: int32(o.IntakeQPS), QueryQps: int32(o.QueryQPS), QuotaBytes: o.QuotaBytes, CreatedAt: o.CreatedAt,
+		ID: string(o.ID), Slug: o.Slug, Name: o.Name, RetentionDays: int32(o.RetentionDays), IntakeQps: int32(o.IntakeQPS), QueryQps: int32(o.QueryQPS), QuotaBytes: o.QuotaBytes, CreatedAt: o.CreatedAt, Installation: installation,
 	})
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func (s *Store) UpdateOrganization(ctx context.Context, id millstream.OrgID, p a
 	return organizationOf(r), fail(err, "change organization %s", id)
 }
 
-// DeleteOrganization deletes an organization with its streams, tokens and memberships, and the people who belong to no other. The last one stays.
+// DeleteOrganization deletes an organization with its streams, tokens and memberships, and the people who belong to no other. The last one stays, and so does that of the installation.
 func (s *Store) DeleteOrganization(ctx context.Context, id millstream.OrgID, a auth.Entry) error {
 	err := s.audited(ctx, a, func(q *db.Queries) error {
 		if err := q.LockInstallation(ctx); err != nil {
@@ -80,8 +80,9 @@ func (s *Store) DeleteOrganization(ctx context.Context, id millstream.OrgID, a a
 		if err != nil {
 			return err
 		}
-		if err := oneRow(q.DeleteOrganization(ctx, string(id))); err != nil {
-			return err
+		installation, err := q.DeleteOrganization(ctx, string(id))
+		if err != nil {
+			return findable(err)
 		}
 		left, err := q.CountOrganizations(ctx)
 		if err != nil {
@@ -89,6 +90,9 @@ func (s *Store) DeleteOrganization(ctx context.Context, id millstream.OrgID, a a
 		}
 		if left == 0 {
 			return millstream.Errorf(millstream.Conflict, "this is the last organization: it cannot be deleted")
+		}
+		if installation {
+			return millstream.Errorf(millstream.Conflict, "the administrators of this organization look after the installation: it cannot be deleted")
 		}
 		users := make([]string, len(members))
 		for i, m := range members {
@@ -116,7 +120,7 @@ func (s *Store) SetSetupCode(ctx context.Context, code auth.Hash) (open bool, er
 	return open, fail(err, "keep the setup code")
 }
 
-// Setup creates the first user as owner of the first organization. It is Conflict when a user exists, and Unauthenticated when a code is given that is not the
+// Setup creates the first user as owner of the first organization, which is the installation's. It is Conflict when a user exists, and Unauthenticated when a code is given that is not the
 // kept one; the code is forgotten with success.
 func (s *Store) Setup(ctx context.Context, code *auth.Hash, u auth.User, o auth.Organization, a auth.Entry) error {
 	err := s.audited(ctx, a, func(q *db.Queries) error {
@@ -140,7 +144,7 @@ func (s *Store) Setup(ctx context.Context, code *auth.Hash, u auth.User, o auth.
 		if err := insertUser(ctx, q, u); err != nil {
 			return err
 		}
-		if err := createOrganization(ctx, q, o, u.ID); err != nil {
+		if err := createOrganization(ctx, q, o, u.ID, true); err != nil {
 			return err
 		}
 		return q.ForgetSetupCode(ctx)

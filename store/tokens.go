@@ -57,7 +57,7 @@ func (s *Store) DeleteToken(ctx context.Context, org millstream.OrgID, id, maker
 func tokenOf(r db.TokenRow) auth.APIToken {
 	t := r.ApiToken
 	return auth.APIToken{
-		ID: t.ID, Org: millstream.OrgID(t.OrgID), Slug: r.Slug, User: deref(t.UserID), Email: r.Email, MakerRole: auth.Role(r.MakerRole), Name: t.Name,
+		ID: t.ID, Org: millstream.OrgID(t.OrgID), Slug: r.Slug, User: deref(t.UserID), Email: r.Email, MakerRole: auth.Role(r.MakerRole), OfInstallation: r.Installation, Name: t.Name,
 		Hash: auth.Hash(t.Hash), Scopes: auth.Scope(t.Scopes), CreatedAt: t.CreatedAt, ExpiresAt: deref(t.ExpiresAt), LastUsedAt: deref(t.LastUsedAt),
 	}
 }

@@ -29,7 +29,7 @@ func (s *Store) Memberships(ctx context.Context, user string) ([]auth.Membership
 	}
 	out := make([]auth.Membership, len(rows))
 	for i, r := range rows {
-		out[i] = auth.Membership{Org: millstream.OrgID(r.OrgID), Slug: r.Slug, Name: r.Name, Role: auth.Role(r.Role)}
+		out[i] = auth.Membership{Org: millstream.OrgID(r.OrgID), Slug: r.Slug, Name: r.Name, Role: auth.Role(r.Role), Installation: r.Installation}
 	}
 	return out, nil
 }

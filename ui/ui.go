@@ -34,6 +34,8 @@ type Frame struct {
 	Role     string   // "viewer", "editor", "admin" or "owner"
 	Now      time.Time
 
+	Installation bool // he looks after the installation: its nodes and their configuration
+
 	Prefs   json.RawMessage // the reader's preferences, an object
 	Streams []StreamRef     // of the organization, those with the newest data first; at most 500
 	Data    map[string]any  // what the page's script is told besides
@@ -81,6 +83,7 @@ func (f Frame) boot() any {
 		Org     string          `json:"org"`
 		User    user            `json:"user"`
 		Role    string          `json:"role"`
+		Whole   bool            `json:"installation"`
 		CSRF    string          `json:"csrf"`
 		Now     time.Time       `json:"now"`
 		Version string          `json:"version"`
@@ -88,7 +91,7 @@ func (f Frame) boot() any {
 		Prefs   json.RawMessage `json:"prefs"`
 		Streams []StreamRef     `json:"streams"`
 		Data    map[string]any  `json:"data"`
-	}{f.Base, f.Org, user{f.UserID, f.Email, f.UserName}, f.Role, f.FormToken, f.Now.UTC(), f.Version, f.Page, prefs, streams, data}
+	}{f.Base, f.Org, user{f.UserID, f.Email, f.UserName}, f.Role, f.Installation, f.FormToken, f.Now.UTC(), f.Version, f.Page, prefs, streams, data}
 }
 
 // OrgPath is the path of a page of the organization.
@@ -123,7 +126,7 @@ func (f Frame) navigation() []navGroup {
 		{"Explore", []navLink{org("logs", "Logs", "scroll-text"), org("metrics", "Metrics", "chart-line"), org("traces", "Traces", "waypoints"), org("dashboards", "Dashboards", "layout-dashboard")}},
 		{"Data", data},
 	}
-	if f.may("admin") {
+	if f.Installation {
 		groups = append(groups, navGroup{"Cluster", []navLink{node("cluster/nodes", "Nodes", "server")}})
 	}
 	return append(groups, navGroup{"Administration", admin}, navGroup{"", []navLink{node("cluster/status", "System status", "activity")}})

@@ -44,6 +44,14 @@ func administers(v *visit) error {
 	return &millstream.Error{Kind: millstream.Forbidden, Msg: "this part of Access is for administrators of the organization", Hint: "an owner or administrator can give you the role"}
 }
 
+// looksAfter refuses readers who are not administrators of the installation.
+func looksAfter(v *visit) error {
+	if v.who.MayAdminister(auth.Admin) {
+		return nil
+	}
+	return &millstream.Error{Kind: millstream.Forbidden, Msg: "the nodes are for administrators of the installation", Hint: "an owner or administrator of the organization that was set up first can give you the role there"}
+}
+
 // done leads to a page that says what has just been done; what is a key of said, and may be followed by further parameters.
 func (p *Pages) done(w http.ResponseWriter, v *visit, path, what string) error {
 	return p.redirect(w, "/"+url.PathEscape(v.frame.Org)+"/"+path+"?done="+what)

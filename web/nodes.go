@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/millstream/millstream"
-	"github.com/millstream/millstream/internal/auth"
 	"github.com/millstream/millstream/store"
 	"github.com/millstream/millstream/ui"
 )
@@ -15,8 +14,8 @@ const ownStream = "_millstream"
 
 // nodes is the shell of the cluster map, whose script follows the nodes over the API.
 func (p *Pages) nodes(w http.ResponseWriter, r *http.Request, v *visit) error {
-	if !v.who.May(auth.Administer, auth.Admin) {
-		return &millstream.Error{Kind: millstream.Forbidden, Msg: "the nodes are for administrators of the organization", Hint: "an owner or administrator can give you the role"}
+	if err := looksAfter(v); err != nil {
+		return err
 	}
 	streams, _, err := p.Catalog.Streams(r.Context(), v.who.Org, millstream.Logs)
 	if err != nil {

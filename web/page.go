@@ -107,7 +107,7 @@ func (p *Pages) fill(w http.ResponseWriter, r *http.Request, v *visit, name stri
 	f := &v.frame
 	f.Page, f.Now, f.FormToken = name, p.Now(), p.formToken(w, r)
 	f.Theme, f.Density = look(r)
-	f.UserID, f.Role = v.who.User, v.who.Role.String()
+	f.UserID, f.Role, f.Installation = v.who.User, v.who.Role.String(), v.who.MayAdminister(auth.Admin)
 	all, err := p.Auth.Memberships(r.Context(), v.who)
 	if err != nil {
 		return err

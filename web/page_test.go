@@ -345,4 +345,19 @@ func TestNodesPage(t *testing.T) {
 	if strings.Contains(bob.get("/settings").body, "/cluster/nodes") {
 		t.Error("the navigation leads an editor to what is not for him")
 	}
+	// Who was given an organization of his own has no nodes with it.
+	u, err := w.store.UserByEmail(t.Context(), "bob@example.com")
+	must(t, err)
+	must(t, w.store.CreateOrganization(t.Context(), auth.Organization{ID: "018f0000-0000-7000-8000-0000000000bb", Slug: "bobs", Name: "Bob's", CreatedAt: w.now()}, u.ID, auth.Entry{Action: "organization.create"}))
+	w.auth.Changed()
+	bob.get("/bobs/access")
+	if a := bob.get("/cluster/nodes"); a.code != http.StatusForbidden {
+		t.Errorf("the owner of another organization: %d", a.code)
+	}
+	if body := bob.get("/bobs/access").body; strings.Contains(body, "/cluster/nodes") || !strings.Contains(body, "New user") && !strings.Contains(body, "Role") {
+		t.Error("the owner of another organization is led to the nodes")
+	}
+	if a := bob.get("/settings/configuration"); a.code != http.StatusForbidden || strings.Contains(bob.get("/settings").body, "/settings/configuration") {
+		t.Errorf("the configuration of the node: %d", a.code)
+	}
 }

@@ -37,7 +37,7 @@ func (p *Pages) changePassword(w http.ResponseWriter, r *http.Request, v *visit)
 }
 
 func (p *Pages) configuration(w http.ResponseWriter, r *http.Request, v *visit) error {
-	if err := administers(v); err != nil {
+	if err := looksAfter(v); err != nil {
 		return err
 	}
 	view := ui.Settings{Frame: v.frame, Configuration: true}

@@ -101,9 +101,13 @@ func (s *Service) readToken(ctx context.Context, id string, hash Hash) (any, err
 			s.log.Warn("the last use of an API token could not be noted", "token", id, "error", err)
 		}
 	}
-	return &tokenRights{expires: t.ExpiresAt, principal: Principal{
+	rights := &tokenRights{expires: t.ExpiresAt, principal: Principal{
 		User: t.User, Email: t.Email, Org: t.Org, Slug: t.Slug, Role: t.MakerRole, Scopes: scopes, TokenID: t.ID,
-	}}, nil
+	}}
+	if t.OfInstallation {
+		rights.principal.Installation = t.MakerRole
+	}
+	return rights, nil
 }
 
 // bySession is the path of people.
@@ -136,11 +140,21 @@ func (s *Service) bySession(ctx context.Context, token, slug string) (*Principal
 	if !ok {
 		return nil, refuse(errors.New("the user belongs to no organization"))
 	}
-	p := &Principal{User: r.User.ID, Email: r.User.Email, Org: m.Org, Slug: m.Slug, Role: m.Role, Scopes: AllScopes, Session: c.Session}
+	p := &Principal{User: r.User.ID, Email: r.User.Email, Org: m.Org, Slug: m.Slug, Role: m.Role, Scopes: AllScopes, Session: c.Session, Installation: onInstallation(r.Memberships)}
 	if degraded {
 		return intakeOnly(p)
 	}
 	return p, nil
+}
+
+// onInstallation is the role in the installation's organization; NoRole of who is no member.
+func onInstallation(ms []Membership) Role {
+	for _, m := range ms {
+		if m.Installation {
+			return m.Role
+		}
+	}
+	return NoRole
 }
 
 // intakeOnly is a principal whose rights could not be confirmed: it may go on sending data.

@@ -8,7 +8,7 @@ import (
 
 func TestPrincipalsTravel(t *testing.T) {
 	for name, p := range map[string]Principal{
-		"session": {User: "u", Email: "a@example.com", Org: "o", Slug: "s", Role: Admin, Scopes: AllScopes},
+		"session": {User: "u", Email: "a@example.com", Org: "o", Slug: "s", Role: Admin, Scopes: AllScopes, Installation: Owner},
 		"token":   {User: "u", Org: "o", Slug: "s", Role: Viewer, Scopes: Query, TokenID: "t"},
 		"nobody":  {Org: "o", Slug: "s", TokenID: "t", Scopes: Intake},
 	} {

@@ -112,6 +112,9 @@ type Principal struct {
 	TokenID string // of an API token, empty for a session
 	Session string // of a session, empty for an API token
 
+	// Installation is the role in the organization that looks after the installation, whichever one is worked in: an API token has one only there.
+	Installation Role
+
 	// Degraded says that the database could not be asked and the rights are those of up to ten minutes ago, cut down to intake.
 	Degraded bool
 }
@@ -123,6 +126,11 @@ func (p *Principal) May(scope Scope, min Role) bool {
 		return false
 	}
 	return p.Role >= min || p.TokenID != "" && scope == Intake
+}
+
+// MayAdminister says whether the principal may look after the installation as a whole (its nodes, its keys) with at least a role.
+func (p *Principal) MayAdminister(min Role) bool {
+	return p.Scopes&Administer != 0 && p.Installation >= min
 }
 
 // Actor names the principal in the audit log.

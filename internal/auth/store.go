@@ -92,7 +92,7 @@ type organizationStore interface {
 	Organizations(ctx context.Context, user string) ([]Organization, error)
 }
 
-// organizationAdmin changes organizations. The owner becomes a member of the new one. The last organization cannot be deleted: Conflict.
+// organizationAdmin changes organizations. The owner becomes a member of the new one. The last organization cannot be deleted, nor can the installation's: Conflict.
 type organizationAdmin interface {
 	CreateOrganization(ctx context.Context, o Organization, owner string, a Entry) error
 	UpdateOrganization(ctx context.Context, id millstream.OrgID, p OrganizationPatch, a Entry) (Organization, error)
@@ -100,7 +100,7 @@ type organizationAdmin interface {
 }
 
 // setupStore guards the first run. SetSetupCode keeps the hash of a new one-time code unless a user exists, and says whether it did. Setup creates the first
-// user as owner of the first organization, in one transaction that checks that there is no user yet (else Conflict) and, unless code is nil, that it is the
+// user as owner of the first organization, which becomes the installation's, in one transaction that checks that there is no user yet (else Conflict) and, unless code is nil, that it is the
 // kept one (else Unauthenticated), which it then forgets.
 type setupStore interface {
 	SetSetupCode(ctx context.Context, code Hash) (open bool, err error)

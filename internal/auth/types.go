@@ -33,6 +33,8 @@ type Membership struct {
 	Slug string
 	Name string
 	Role Role
+
+	Installation bool // the organization's administrators look after the installation
 }
 
 // Member is a user as an organization sees it.
@@ -45,18 +47,19 @@ type Member struct {
 
 // APIToken is a machine's credential. Hash is all that is kept of its secret.
 type APIToken struct {
-	ID         string // the public 8 characters
-	Org        millstream.OrgID
-	Slug       string // of the organization
-	User       string // the maker
-	Email      string // of the maker
-	MakerRole  Role   // of the maker in the organization now, NoRole after leaving it
-	Name       string
-	Hash       Hash
-	Scopes     Scope
-	CreatedAt  time.Time
-	ExpiresAt  time.Time // zero: never
-	LastUsedAt time.Time // zero: never; exact to a minute
+	ID             string // the public 8 characters
+	Org            millstream.OrgID
+	Slug           string // of the organization
+	User           string // the maker
+	Email          string // of the maker
+	MakerRole      Role   // of the maker in the organization now, NoRole after leaving it
+	OfInstallation bool   // the organization is the installation's
+	Name           string
+	Hash           Hash
+	Scopes         Scope
+	CreatedAt      time.Time
+	ExpiresAt      time.Time // zero: never
+	LastUsedAt     time.Time // zero: never; exact to a minute
 }
 
 // Session is a signed-in browser or program: one family of refresh tokens, of which only the newest is good.

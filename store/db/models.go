@@ -143,6 +143,7 @@ type Organization struct {
 	QueryQps      int32
 	QuotaBytes    int64
 	CreatedAt     time.Time
+	Installation  bool
 }
 
 type RateLease struct {

@@ -21,21 +21,20 @@ func (q *Queries) CountOrganizations(ctx context.Context) (int64, error) {
 	return count, err
 }
 
-const deleteOrganization = `-- name: DeleteOrganization :execrows
-DELETE FROM organizations WHERE id = $1
+const deleteOrganization = `-- name: DeleteOrganization :one
+DELETE FROM organizations WHERE id = $1 RETURNING installation
 `
 
-func (q *Queries) DeleteOrganization(ctx context.Context, id string) (int64, error) {
-	result, err := q.db.Exec(ctx, deleteOrganization, id)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+func (q *Queries) DeleteOrganization(ctx context.Context, id string) (bool, error) {
+	row := q.db.QueryRow(ctx, deleteOrganization, id)
+	var installation bool
+	err := row.Scan(&installation)
+	return installation, err
 }
 
 const insertOrganization = `-- name: InsertOrganization :exec
-INSERT INTO organizations (id, slug, name, retention_days, intake_qps, query_qps, quota_bytes, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+INSERT INTO organizations (id, slug, name, retention_days, intake_qps, query_qps, quota_bytes, created_at, installation)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 `
 
 type InsertOrganizationParams struct {
@@ -47,6 +46,7 @@ type InsertOrganizationParams struct {
 	QueryQps      int32
 	QuotaBytes    int64
 	CreatedAt     time.Time
+	Installation  bool
 }
 
 func (q *Queries) InsertOrganization(ctx context.Context, arg InsertOrganizationParams) error {
@@ -59,6 +59,7 @@ func (q *Queries) InsertOrganization(ctx context.Context, arg InsertOrganization
 		arg.QueryQps,
 		arg.QuotaBytes,
 		arg.CreatedAt,
+		arg.Installation,
 	)
 	return err
 }
@@ -74,7 +75,7 @@ func (q *Queries) LockInstallation(ctx context.Context) error {
 }
 
 const organization = `-- name: Organization :one
-SELECT id, slug, name, retention_days, intake_qps, query_qps, quota_bytes, created_at FROM organizations WHERE id = $1
+SELECT id, slug, name, retention_days, intake_qps, query_qps, quota_bytes, created_at, installation FROM organizations WHERE id = $1
 `
 
 func (q *Queries) Organization(ctx context.Context, id string) (Organization, error) {
@@ -89,12 +90,13 @@ func (q *Queries) Organization(ctx context.Context, id string) (Organization, er
 		&i.QueryQps,
 		&i.QuotaBytes,
 		&i.CreatedAt,
+		&i.Installation,
 	)
 	return i, err
 }
 
 const organizations = `-- name: Organizations :many
-SELECT id, slug, name, retention_days, intake_qps, query_qps, quota_bytes, created_at FROM organizations ORDER BY created_at, slug
+SELECT id, slug, name, retention_days, intake_qps, query_qps, quota_bytes, created_at, installation FROM organizations ORDER BY created_at, slug
 `
 
 func (q *Queries) Organizations(ctx context.Context) ([]Organization, error) {
@@ -115,6 +117,7 @@ func (q *Queries) Organizations(ctx context.Context) ([]Organization, error) {
 			&i.QueryQps,
 			&i.QuotaBytes,
 			&i.CreatedAt,
+			&i.Installation,
 		); err != nil {
 			return nil, err
 		}
@@ -127,7 +130,7 @@ func (q *Queries) Organizations(ctx context.Context) ([]Organization, error) {
 }
 
 const organizationsOf = `-- name: OrganizationsOf :many
-SELECT o.id, o.slug, o.name, o.retention_days, o.intake_qps, o.query_qps, o.quota_bytes, o.created_at FROM organizations o JOIN memberships m ON m.org_id = o.id WHERE m.user_id = $1 ORDER BY o.created_at, o.slug
+SELECT o.id, o.slug, o.name, o.retention_days, o.intake_qps, o.query_qps, o.quota_bytes, o.created_at, o.installation FROM organizations o JOIN memberships m ON m.org_id = o.id WHERE m.user_id = $1 ORDER BY o.created_at, o.slug
 `
 
 func (q *Queries) OrganizationsOf(ctx context.Context, userID string) ([]Organization, error) {
@@ -148,6 +151,7 @@ func (q *Queries) OrganizationsOf(ctx context.Context, userID string) ([]Organiz
 			&i.QueryQps,
 			&i.QuotaBytes,
 			&i.CreatedAt,
+			&i.Installation,
 		); err != nil {
 			return nil, err
 		}
@@ -168,7 +172,7 @@ UPDATE organizations SET
     query_qps = coalesce($5, query_qps),
     quota_bytes = coalesce($6, quota_bytes)
 WHERE id = $7
-RETURNING id, slug, name, retention_days, intake_qps, query_qps, quota_bytes, created_at
+RETURNING id, slug, name, retention_days, intake_qps, query_qps, quota_bytes, created_at, installation
 `
 
 type UpdateOrganizationParams struct {
@@ -201,6 +205,7 @@ func (q *Queries) UpdateOrganization(ctx context.Context, arg UpdateOrganization
 		&i.QueryQps,
 		&i.QuotaBytes,
 		&i.CreatedAt,
+		&i.Installation,
 	)
 	return i, err
 }

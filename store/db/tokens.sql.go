@@ -59,7 +59,7 @@ func (q *Queries) InsertToken(ctx context.Context, arg InsertTokenParams) error 
 }
 
 const token = `-- name: Token :one
-SELECT t.id, t.org_id, t.user_id, t.name, t.hash, t.scopes, t.created_at, t.expires_at, t.last_used_at, o.slug, coalesce(u.email, '')::text AS email, coalesce(m.role, 0)::smallint AS maker_role
+SELECT t.id, t.org_id, t.user_id, t.name, t.hash, t.scopes, t.created_at, t.expires_at, t.last_used_at, o.slug, coalesce(u.email, '')::text AS email, coalesce(m.role, 0)::smallint AS maker_role, o.installation
 FROM api_tokens t
 JOIN organizations o ON o.id = t.org_id
 LEFT JOIN users u ON u.id = t.user_id
@@ -68,10 +68,11 @@ WHERE t.id = $1
 `
 
 type TokenRow struct {
-	ApiToken  ApiToken
-	Slug      string
-	Email     string
-	MakerRole int16
+	ApiToken     ApiToken
+	Slug         string
+	Email        string
+	MakerRole    int16
+	Installation bool
 }
 
 func (q *Queries) Token(ctx context.Context, id string) (TokenRow, error) {
@@ -90,12 +91,13 @@ func (q *Queries) Token(ctx context.Context, id string) (TokenRow, error) {
 		&i.Slug,
 		&i.Email,
 		&i.MakerRole,
+		&i.Installation,
 	)
 	return i, err
 }
 
 const tokens = `-- name: Tokens :many
-SELECT t.id, t.org_id, t.user_id, t.name, t.hash, t.scopes, t.created_at, t.expires_at, t.last_used_at, o.slug, coalesce(u.email, '')::text AS email, coalesce(m.role, 0)::smallint AS maker_role
+SELECT t.id, t.org_id, t.user_id, t.name, t.hash, t.scopes, t.created_at, t.expires_at, t.last_used_at, o.slug, coalesce(u.email, '')::text AS email, coalesce(m.role, 0)::smallint AS maker_role, o.installation
 FROM api_tokens t
 JOIN organizations o ON o.id = t.org_id
 LEFT JOIN users u ON u.id = t.user_id
@@ -105,10 +107,11 @@ ORDER BY t.created_at, t.id
 `
 
 type TokensRow struct {
-	ApiToken  ApiToken
-	Slug      string
-	Email     string
-	MakerRole int16
+	ApiToken     ApiToken
+	Slug         string
+	Email        string
+	MakerRole    int16
+	Installation bool
 }
 
 func (q *Queries) Tokens(ctx context.Context, orgID string) ([]TokensRow, error) {
@@ -133,6 +136,7 @@ func (q *Queries) Tokens(ctx context.Context, orgID string) ([]TokensRow, error)
 			&i.Slug,
 			&i.Email,
 			&i.MakerRole,
+			&i.Installation,
 		); err != nil {
 			return nil, err
 		}

@@ -201,15 +201,16 @@ func (q *Queries) Membership(ctx context.Context, arg MembershipParams) (Members
 }
 
 const memberships = `-- name: Memberships :many
-SELECT m.org_id, o.slug, o.name, m.role FROM memberships m JOIN organizations o ON o.id = m.org_id
+SELECT m.org_id, o.slug, o.name, m.role, o.installation FROM memberships m JOIN organizations o ON o.id = m.org_id
 WHERE m.user_id = $1 ORDER BY m.joined_at, o.slug
 `
 
 type MembershipsRow struct {
-	OrgID string
-	Slug  string
-	Name  string
-	Role  int16
+	OrgID        string
+	Slug         string
+	Name         string
+	Role         int16
+	Installation bool
 }
 
 func (q *Queries) Memberships(ctx context.Context, userID string) ([]MembershipsRow, error) {
@@ -226,6 +227,7 @@ func (q *Queries) Memberships(ctx context.Context, userID string) ([]Memberships
 			&i.Slug,
 			&i.Name,
 			&i.Role,
+			&i.Installation,
 		); err != nil {
 			return nil, err
 		}

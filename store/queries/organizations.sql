@@ -5,8 +5,8 @@ SELECT * FROM organizations WHERE id = @id;
 SELECT o.* FROM organizations o JOIN memberships m ON m.org_id = o.id WHERE m.user_id = @user_id ORDER BY o.created_at, o.slug;
 
 -- name: InsertOrganization :exec
-INSERT INTO organizations (id, slug, name, retention_days, intake_qps, query_qps, quota_bytes, created_at)
-VALUES (@id, @slug, @name, @retention_days, @intake_qps, @query_qps, @quota_bytes, @created_at);
+INSERT INTO organizations (id, slug, name, retention_days, intake_qps, query_qps, quota_bytes, created_at, installation)
+VALUES (@id, @slug, @name, @retention_days, @intake_qps, @query_qps, @quota_bytes, @created_at, @installation);
 
 -- name: UpdateOrganization :one
 UPDATE organizations SET
@@ -22,8 +22,8 @@ RETURNING *;
 -- name: CountOrganizations :one
 SELECT count(*) FROM organizations;
 
--- name: DeleteOrganization :execrows
-DELETE FROM organizations WHERE id = @id;
+-- name: DeleteOrganization :one
+DELETE FROM organizations WHERE id = @id RETURNING installation;
 
 -- name: LockInstallation :exec
 -- Serialises the rare decisions about all users or all organizations: the first user, the last organization.

@@ -3,7 +3,7 @@ INSERT INTO api_tokens (id, org_id, user_id, name, hash, scopes, created_at, exp
 VALUES (@id, @org_id, sqlc.narg('user_id'), @name, @hash, @scopes, @created_at, sqlc.narg('expires_at'));
 
 -- name: Token :one
-SELECT sqlc.embed(t), o.slug, coalesce(u.email, '')::text AS email, coalesce(m.role, 0)::smallint AS maker_role
+SELECT sqlc.embed(t), o.slug, coalesce(u.email, '')::text AS email, coalesce(m.role, 0)::smallint AS maker_role, o.installation
 FROM api_tokens t
 JOIN organizations o ON o.id = t.org_id
 LEFT JOIN users u ON u.id = t.user_id
@@ -11,7 +11,7 @@ LEFT JOIN memberships m ON m.user_id = t.user_id AND m.org_id = t.org_id
 WHERE t.id = @id;
 
 -- name: Tokens :many
-SELECT sqlc.embed(t), o.slug, coalesce(u.email, '')::text AS email, coalesce(m.role, 0)::smallint AS maker_role
+SELECT sqlc.embed(t), o.slug, coalesce(u.email, '')::text AS email, coalesce(m.role, 0)::smallint AS maker_role, o.installation
 FROM api_tokens t
 JOIN organizations o ON o.id = t.org_id
 LEFT JOIN users u ON u.id = t.user_id

@@ -17,7 +17,7 @@ UPDATE users SET password_hash = @password_hash WHERE id = @id;
 DELETE FROM users WHERE id = @id;
 
 -- name: Memberships :many
-SELECT m.org_id, o.slug, o.name, m.role FROM memberships m JOIN organizations o ON o.id = m.org_id
+SELECT m.org_id, o.slug, o.name, m.role, o.installation FROM memberships m JOIN organizations o ON o.id = m.org_id
 WHERE m.user_id = @user_id ORDER BY m.joined_at, o.slug;
 
 -- name: Membership :one

@@ -1,6 +1,6 @@
 // The frame of every page: menus, theme, keys, connection, session. Each page's script imports it first.
 import { errorOf, session } from "./lib/api.ts";
-import { boot, may, orgPath } from "./lib/boot.ts";
+import { boot, orgPath } from "./lib/boot.ts";
 import { $, button, h, icon } from "./lib/dom.ts";
 import { bind, bound, type Key, printed } from "./lib/keys.ts";
 import { copy, dialog, menu } from "./lib/layers.ts";
@@ -53,7 +53,7 @@ bind([
   { key: "?", label: "Keys of this page", group: "Everywhere", run: () => help() },
   { key: "d", label: "Change the density", group: "Everywhere", run: nextDensity },
   ...(boot.org ? ([["l", "logs", "Logs"], ["m", "metrics", "Metrics"], ["t", "traces", "Traces"], ["d", "dashboards", "Dashboards"], ["s", "streams", "Streams"]] as const).map(([k, page, label]) => ({ key: `g ${k}`, label: `Go to ${label}`, group: "Go to", run: go(page) })) : []),
-  ...(may("admin") ? [{ key: "g n", label: "Go to Nodes", group: "Go to", run: go("/cluster/nodes") }] : []),
+  ...(boot.installation ? [{ key: "g n", label: "Go to Nodes", group: "Go to", run: go("/cluster/nodes") }] : []),
 ]);
 
 function help() {

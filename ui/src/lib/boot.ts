@@ -5,6 +5,7 @@ export interface Boot {
   org: string; // slug of the organization; empty on pages of no organization
   user: { id: string; email: string; name: string };
   role: "viewer" | "editor" | "admin" | "owner";
+  installation: boolean; // the reader looks after the installation: its nodes and their configuration
   csrf: string; // goes with every request that changes something
   now: string; // the server's clock, RFC 3339
   version: string;
@@ -31,7 +32,7 @@ export interface Prefs {
 
 const text = document.getElementById("boot")?.textContent;
 
-export const boot: Boot = text ? JSON.parse(text) : { base: "", org: "", user: { id: "", email: "", name: "" }, role: "viewer", csrf: "", now: new Date().toISOString(), version: "", page: "", prefs: {}, streams: [], data: {} };
+export const boot: Boot = text ? JSON.parse(text) : { base: "", org: "", user: { id: "", email: "", name: "" }, role: "viewer", installation: false, csrf: "", now: new Date().toISOString(), version: "", page: "", prefs: {}, streams: [], data: {} };
 
 /** How far this machine's clock is ahead of the server's, in milliseconds, good to the time a page takes to arrive. */
 export const clockSkew = Date.now() - Date.parse(boot.now);

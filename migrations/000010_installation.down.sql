@@ -1,0 +1,2 @@
+DROP INDEX organizations_installation;
+ALTER TABLE organizations DROP COLUMN installation;
