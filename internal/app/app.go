@@ -37,6 +37,7 @@ type Options struct {
 	Settings []config.Effective // for the page of the configuration
 	Stderr   io.Writer          // where the log goes
 	Pace     Pace
+	MilliCPU int // the node's weight as a querier; 0: what the process has
 }
 
 // Pace are intervals that a test shortens; zeros are those of the configuration.

@@ -37,7 +37,12 @@ func (p *parts) newMembership() error {
 			return err
 		}
 	}
+	var weight func() int // nil: what the process has
+	if p.MilliCPU > 0 {
+		weight = func() int { return p.MilliCPU }
+	}
 	p.membership = cluster.NewMembership(cluster.Config{
+		Weight:   weight,
 		Registry: p.store, Log: p.log, Registerer: p.registry, Interval: cmp.Or(p.Pace.Heartbeat, secs(c.HeartbeatIntervalSecs)), Refresh: p.viewAge(),
 		Self:     millstream.Member{ID: millstream.NodeID(p.cfg.Node.ID), Addr: c.AdvertiseAddr, Roles: p.cfg.Node.Roles, PlacementID: placement, Version: p.Version, StartedAt: p.began},
 		Timeouts: cluster.Timeouts{Peer: p.peerTimeout(), Drop: cmp.Or(2*p.Pace.PeerTimeout, secs(p.cfg.Placement.DropAfterSecs))},

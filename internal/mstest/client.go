@@ -74,10 +74,19 @@ type Answer struct {
 	Columns []struct{ Name, Type string }
 	Rows    [][]any
 	Partial bool
+	Reasons []string `json:"partial_reasons"`
 	Stats   struct {
 		UnflushedRows int64 `json:"unflushed_rows"`
-		Segments      struct{ Total int }
+		Segments      struct{ Total, Scanned, Cached int }
+		Parts         []Part // of the nodes that read segments, if they were several
 	}
+}
+
+// Part is what one node read of a query's segments.
+type Part struct {
+	Node             string
+	Segments, Cached int
+	Fetched          int64 `json:"fetched_bytes"`
 }
 
 // SQL runs a statement; any failure fails the test.

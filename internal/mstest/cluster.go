@@ -132,7 +132,9 @@ func (c *Cluster) AddAs(id string, roles ...string) *Node {
 	}, c.env...))
 	n.Roles, n.Database, n.Internal = roles, database, internal
 	if c.o.InProcess {
-		n.launch = func() life { return startGoroutine(c.t, n.env, c.o.Pace, n.log) }
+		n.launch = func() life {
+			return startGoroutine(c.t, n.env, app.Options{Pace: c.o.Pace, MilliCPU: 1000 * n.CPUs}, n.log)
+		}
 	}
 	if len(c.Nodes) > 0 {
 		n.Token = c.Nodes[0].Token

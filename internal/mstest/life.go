@@ -54,7 +54,7 @@ type goroutine struct {
 	err    error
 }
 
-func startGoroutine(t testing.TB, env []string, pace app.Pace, log io.Writer) *goroutine {
+func startGoroutine(t testing.TB, env []string, o app.Options, log io.Writer) *goroutine {
 	t.Helper()
 	cfg, err := config.Load("", env)
 	if err != nil {
@@ -64,7 +64,8 @@ func startGoroutine(t testing.TB, env []string, pace app.Pace, log io.Writer) *g
 	g := &goroutine{cancel: cancel, exited: make(chan struct{})}
 	go func() {
 		defer close(g.exited)
-		if g.err = app.Run(ctx, &cfg, app.Options{Version: "test", Stderr: log, Pace: pace}); g.err != nil {
+		o.Version, o.Stderr = "test", log
+		if g.err = app.Run(ctx, &cfg, o); g.err != nil {
 			fmt.Fprintln(log, "the node ended:", g.err)
 		}
 	}()

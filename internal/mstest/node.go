@@ -29,6 +29,7 @@ type Node struct {
 	GRPC  string // address of OTLP gRPC
 	Token string // API token with all scopes
 	Roles []string
+	CPUs  int // of a node in the test's process: its weight as a querier, from its next start; 0: the machine's
 
 	// Of a cluster's node: its way to the database, and the way of the others to it. Nil on one that stands alone.
 	Database, Internal *Link
