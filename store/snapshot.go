@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -36,7 +37,7 @@ type WALState struct {
 // Snapshot reads the streams, their live segments that overlap r, and the WAL registry in one statement. A key with an empty name stands for all streams of its
 // signal; streams that do not exist are not in the answer. org counts, not the organization of the keys. Schemas are shared between snapshots: do not change them.
 func (s *Store) Snapshot(ctx context.Context, org millstream.OrgID, keys []millstream.StreamKey, r millstream.TimeRange) (Snapshot, error) {
-	p := db.SnapshotParams{OrgID: string(org), StartTime: r.Start, EndTime: r.End, Signals: make([]int16, len(keys)), Names: make([]string, len(keys))}
+	p := db.SnapshotParams{OrgID: string(org), StartTime: r.Start, EndTime: r.End, DayAfterEnd: dayAfter(r.End), Signals: make([]int16, len(keys)), Names: make([]string, len(keys))}
 	for i, k := range keys {
 		p.Signals[i], p.Names[i] = int16(k.Signal), k.Name
 	}
@@ -59,6 +60,12 @@ func (s *Store) Snapshot(ctx context.Context, org millstream.OrgID, keys []mills
 	})
 	s.schemas.remember(out.Streams)
 	return out, nil
+}
+
+// dayAfter is a time that a segment which begins before t and spans a day at most ends before. The statement compares halves, hence the two nanoseconds.
+func dayAfter(t int64) int64 {
+	const day = int64(24*time.Hour) + 2
+	return min(t, math.MaxInt64-day) + day
 }
 
 // Kinds of a snapshot's rows.

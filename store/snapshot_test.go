@@ -1,8 +1,14 @@
 package store_test
 
 import (
+	"fmt"
+	"math"
 	"reflect"
+	"slices"
 	"testing"
+	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/store"
@@ -75,5 +81,47 @@ func TestSnapshot(t *testing.T) {
 				t.Fatalf("%d streams, %d segments, %d WALs; want %d, %d, 1", len(s.Streams), len(s.Segments), len(s.WALs), c.streams, c.segments)
 			}
 		})
+	}
+}
+
+// TestSnapshotOfSegmentsOfAnyWidth: whatever a segment's times are, a range has it if and only if they meet. Those of a day and those that are wider are looked up apart.
+func TestSnapshotOfSegmentsOfAnyWidth(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	app := w.stream("app")
+	const day = int64(24 * time.Hour)
+	var all []millstream.Segment
+	var edges []int64
+	for _, at := range []int64{math.MinInt64, -day - 1, -3, 0, 1, 2, largeEnd.UnixNano(), math.MaxInt64 - 2*day} {
+		for _, width := range []int64{0, 1, day - 3, day - 2, day - 1, day, day + 1, day + 2, day + 3, 2 * day} {
+			g := segment(w.wal, 0, 1, app, fmt.Sprint(at, width))
+			g.ID = millstream.SegmentID(uuid.NewString())
+			g.MinTime, g.MaxTime = at, at+width
+			all, edges = append(all, g), append(edges, at, at+width)
+		}
+	}
+	f := w.flush(0, 1)
+	f.Segments = all
+	w.publish(f, store.Published)
+	for _, edge := range edges {
+		for _, r := range []millstream.TimeRange{{Start: edge, End: edge + 1}, {Start: edge - 1, End: edge}, {Start: edge + 1, End: edge + 2}, {Start: edge, End: math.MaxInt64}} {
+			if r.Start > r.End {
+				continue
+			}
+			var want, got []string
+			for _, g := range all {
+				if r.Overlaps(g.MinTime, g.MaxTime) {
+					want = append(want, string(g.ID))
+				}
+			}
+			for _, g := range must(w.Snapshot(ctx, w.org, []millstream.StreamKey{app.Key}, r))(t).Segments {
+				got = append(got, string(g.ID))
+			}
+			slices.Sort(want)
+			slices.Sort(got)
+			if !slices.Equal(got, want) {
+				t.Fatalf("%+v: %d segments, want %d", r, len(got), len(want))
+			}
+		}
 	}
 }

@@ -39,6 +39,13 @@ SELECT 3, '', g.id, g.stream_id, g.signal, g.min_time, g.max_time, g.row_count, 
     g.data_key, g.data_offset, g.data_length, g.data_sum, g.index_key, g.index_offset, g.index_length, g.index_sum, g.wal_id, g.wal_from, g.wal_to, g.created_at
 FROM segments g
 WHERE g.stream_id = ANY (ARRAY(SELECT st.id FROM st)) AND g.state = 'live' AND g.max_time >= $6::bigint AND g.min_time < $7::bigint
+    AND g.max_time / 2 - g.min_time / 2 <= 43200000000000 AND g.max_time < $8::bigint
+UNION ALL
+SELECT 3, '', g.id, g.stream_id, g.signal, g.min_time, g.max_time, g.row_count, g.level, g.schema_version,
+    g.data_key, g.data_offset, g.data_length, g.data_sum, g.index_key, g.index_offset, g.index_length, g.index_sum, g.wal_id, g.wal_from, g.wal_to, g.created_at
+FROM segments g
+WHERE g.stream_id = ANY (ARRAY(SELECT st.id FROM st)) AND g.state = 'live' AND g.max_time >= $6::bigint AND g.min_time < $7::bigint
+    AND g.max_time / 2 - g.min_time / 2 > 43200000000000
 `
 
 type SnapshotParams struct {
@@ -49,6 +56,7 @@ type SnapshotParams struct {
 	OrgID         string
 	StartTime     int64
 	EndTime       int64
+	DayAfterEnd   int64
 }
 
 type SnapshotRow struct {
@@ -79,6 +87,7 @@ type SnapshotRow struct {
 // One statement, hence one snapshot: the streams asked for, their live segments that overlap [start_time, end_time), and every WAL that counts. A row is one of the
 // three, told by kind (0 the clock, 1 stream, 2 WAL, 3 segment): the few rows of the first kinds are JSON in doc, the many of the last are columns. A wanted name of ”
 // stands for all streams of its signal. The definition of a stream whose version the caller knows is left out, because a schema of thousands of fields is large.
+// Segments are asked for twice: those of a day at most, which end before day_after_end, and the wider ones, by an index of their own.
 func (q *Queries) Snapshot(ctx context.Context, arg SnapshotParams) ([]SnapshotRow, error) {
 	rows, err := q.db.Query(ctx, snapshot,
 		arg.Signals,
@@ -88,6 +97,7 @@ func (q *Queries) Snapshot(ctx context.Context, arg SnapshotParams) ([]SnapshotR
 		arg.OrgID,
 		arg.StartTime,
 		arg.EndTime,
+		arg.DayAfterEnd,
 	)
 	if err != nil {
 		return nil, err
