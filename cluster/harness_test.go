@@ -94,6 +94,11 @@ func (d *database) Nodes(_ context.Context, silence time.Duration) (out []millst
 	return out, err
 }
 
+func (d *database) Now(context.Context) (at time.Time, err error) {
+	err = d.locked(func() error { at = d.now(); return nil })
+	return at, err
+}
+
 func (d *database) beat(ctx context.Context, m millstream.Member) (b Beat, err error) {
 	if m.Draining {
 		if err := d.RemoveNode(ctx, m.ID, m.Incarnation); err != nil {

@@ -27,6 +27,7 @@ type registry interface {
 	EnterNode(ctx context.Context, m millstream.Member) (at time.Time, err error)
 	RemoveNode(ctx context.Context, id millstream.NodeID, incarnation int64) error
 	Nodes(ctx context.Context, silence time.Duration) ([]millstream.Member, error)
+	Now(ctx context.Context) (time.Time, error)
 }
 
 // listed is the silence up to which a node is among the members of a view, as one that is not live; rows go after it anyway.
@@ -105,7 +106,7 @@ func (m *Membership) Incarnation() int64 { return m.incarnation.Load() }
 // View is the last reading of the members; it never blocks and is never nil. While the database is away the last one stays, with who was live then.
 func (m *Membership) View() *View { return m.seen.Load().view }
 
-// Now is the database's clock: as of the last reading, and then by the time that has passed on this node.
+// Now is the database's clock: as of the last reading, and then by the time that has passed on this node. It counts from when Run is ready.
 func (m *Membership) Now() time.Time {
 	s := m.seen.Load()
 	return s.view.at.Add(m.cfg.Now().Sub(s.at))
@@ -239,6 +240,8 @@ func (m *Membership) read(ctx context.Context) error {
 	last, now, at := m.View(), m.cfg.Now(), m.Now()
 	if len(members) > 0 {
 		at = members[0].HeartbeatAt.Add(members[0].HeartbeatAge)
+	} else if at, err = m.cfg.Registry.Now(ctx); err != nil {
+		return err
 	}
 	if m.away && at.Sub(last.at) > m.cfg.Timeouts.Peer/3 { // for less, heartbeats are in time all the same
 		m.back = at

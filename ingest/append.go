@@ -29,7 +29,7 @@ func (w *Writer) Write(ctx context.Context, batches ...*millstream.Batch) (repea
 			w.ids.finish(fresh[i].ID, o, 0, err)
 		}
 	}
-	now := w.cfg.Now().UnixNano()
+	now := w.cfg.Clock().UnixNano()
 	for _, b := range batches {
 		if err := check(b); err != nil {
 			release(err)

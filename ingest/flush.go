@@ -448,9 +448,9 @@ func (w *Writer) retire() error {
 	position := w.position
 	w.mu.RUnlock()
 	w.step("retire")
-	before := w.cfg.Now().Add(-w.logGrace)
+	before := w.cfg.Clock().Add(-w.logGrace)
 	if w.mutant.retireEarly {
-		position, before = w.wal.Last(), w.cfg.Now()
+		position, before = w.wal.Last(), w.cfg.Clock()
 	}
 	return w.wal.Retire(position, before)
 }

@@ -76,7 +76,10 @@ type WriterConfig struct {
 
 	Log        *slog.Logger
 	Registerer prometheus.Registerer
-	Now        func() time.Time
+	Now        func() time.Time // the node's own clock
+	// Clock is the one by which the log dates its frames, and by which batch ids and files of the log are forgotten. It must agree over restarts, so it is that of the
+	// database; nil: Now.
+	Clock func() time.Time
 }
 
 func (c WriterConfig) withDefaults() WriterConfig {
@@ -97,6 +100,9 @@ func (c WriterConfig) withDefaults() WriterConfig {
 	}
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.Clock == nil {
+		c.Clock = c.Now
 	}
 	if c.Incarnation == nil {
 		c.Incarnation = func() int64 { return 1 }
@@ -172,7 +178,7 @@ func NewWriter(cfg WriterConfig) *Writer {
 		holds: map[*hold]uint64{}, sealRows: sealRows, grace: bufferGrace, logGrace: walGrace, kick: make(chan struct{}, 1), seals: make(chan *sealJob, 1024),
 	}
 	w.recent = recent{limit: cfg.BufferTotal / recentShare, streams: map[millstream.StreamID]*recentBatches{}}
-	w.cfg.WAL.Log, w.cfg.WAL.Registerer, w.cfg.WAL.Now = cfg.Log, cfg.Registerer, cfg.Now
+	w.cfg.WAL.Log, w.cfg.WAL.Registerer, w.cfg.WAL.Now = cfg.Log, cfg.Registerer, cfg.Clock
 	return w
 }
 

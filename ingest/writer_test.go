@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -183,6 +184,44 @@ func TestRepeatedBatchesAreWrittenOnce(t *testing.T) {
 	if _, err := s.w.Write(context.Background(), batchWithID(3, 0, 1)); millstream.KindOf(err) != millstream.Unavailable {
 		t.Errorf("a draining node takes new writes: %v", err)
 	}
+}
+
+// What is forgotten, of ids and of the log, goes by the clock that the database has, not by the node's own: that one may be set, and may have been wrong in a former life.
+func TestTheNodesClockForgetsNothing(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	var own atomic.Int64 // how far the node's clock is ahead
+	s.change = func(c *WriterConfig) {
+		c.Now = func() time.Time { return time.Now().Round(0).Add(time.Duration(own.Load())) }
+		c.Clock = time.Now
+	}
+	id := s.stream("app")
+	write := func(n, known int) {
+		t.Helper()
+		if got, err := s.w.Write(t.Context(), batchWithID(byte(n), 10*n, 10)); err != nil || got != known {
+			t.Fatalf("the clock is %v ahead: %d batches were known, want %d; %v", time.Duration(own.Load()), got, known, err)
+		}
+	}
+	own.Store(int64(-20 * time.Minute))
+	s.start()
+	write(0, 0)
+	s.flush()
+	s.kill()
+	own.Store(0) // by the next start somebody has set it right
+	s.start()
+	write(0, 1)
+	write(1, 0)
+	for _, step := range []time.Duration{17 * time.Minute, 10 * time.Hour, -10 * time.Hour} {
+		own.Store(int64(step))
+		write(0, 1)
+		write(1, 1)
+		s.flush() // and retires what the log need not keep
+		s.kill()
+		s.start()
+		write(0, 1)
+		write(1, 1)
+	}
+	s.want(id, 20)
 }
 
 func TestBatchIDsAreForgottenInTime(t *testing.T) {

@@ -25,6 +25,12 @@ func forgotten(node millstream.NodeID, own, found int64) error {
 	return millstream.Wrap(millstream.Unavailable, ErrForgotten, "node %s runs as incarnation %d, the database has %d: the database went back to an older state", node, own, found)
 }
 
+// Now is the database's clock.
+func (s *Store) Now(ctx context.Context) (time.Time, error) {
+	at, err := read(ctx, func(ctx context.Context) (time.Time, error) { return s.q.Clock(ctx) })
+	return at, fail(err, "read the database's clock")
+}
+
 // StartNode registers a start of a node and returns its incarnation, one above every former one and above m.Incarnation (the highest that the caller knows of
 // from elsewhere; 0 if none). From then on former incarnations are fenced. A node that is draining, or not ready yet, gets no row, and that of its former
 // incarnation is deleted.

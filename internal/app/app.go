@@ -38,6 +38,7 @@ type Options struct {
 	Stderr   io.Writer          // where the log goes
 	Pace     Pace
 	MilliCPU int // the node's weight as a querier; 0: what the process has
+	Now      func() time.Time // the node's own clock; nil: time.Now
 }
 
 // Pace are intervals that a test shortens; zeros are those of the configuration.
@@ -147,6 +148,9 @@ func heapLimit(memory config.Size, cfg *config.Config) int64 {
 
 func newParts(cfg *config.Config, o Options) *parts {
 	p := &parts{Options: o, cfg: cfg, began: time.Now(), registry: newRegistry()}
+	if p.Now == nil {
+		p.Now = time.Now
+	}
 	p.log, p.collector = telemetry.NewLogger(o.Stderr, cfg.Telemetry.LogLevel, cfg.Telemetry.LogFormat)
 	return p
 }

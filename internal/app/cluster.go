@@ -28,6 +28,9 @@ func (p *parts) peerTimeout() time.Duration {
 	return cmp.Or(p.Pace.PeerTimeout, secs(p.cfg.Cluster.PeerTimeoutSecs))
 }
 
+// clock is the database's: whatever nodes must agree on, or one node with its former life, goes by it. No part asks for it before the membership is ready.
+func (p *parts) clock() time.Time { return p.membership.Now() }
+
 func (p *parts) newMembership() error {
 	c := &p.cfg.Cluster
 	var placement string
@@ -46,7 +49,7 @@ func (p *parts) newMembership() error {
 		Registry: p.store, Log: p.log, Registerer: p.registry, Interval: cmp.Or(p.Pace.Heartbeat, secs(c.HeartbeatIntervalSecs)), Refresh: p.viewAge(),
 		Self:     millstream.Member{ID: millstream.NodeID(p.cfg.Node.ID), Addr: c.AdvertiseAddr, Roles: p.cfg.Node.Roles, PlacementID: placement, Version: p.Version, StartedAt: p.began},
 		Timeouts: cluster.Timeouts{Peer: p.peerTimeout(), Drop: cmp.Or(2*p.Pace.PeerTimeout, secs(p.cfg.Placement.DropAfterSecs))},
-		Beat:     p.beat,
+		Beat:     p.beat, Now: p.Now,
 	})
 	return nil
 }

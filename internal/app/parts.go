@@ -184,7 +184,7 @@ func (p *parts) newAuth() (*auth.Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("[cipher].key: %w", err)
 	}
-	return auth.New(auth.Config{Store: p.store, Cipher: sealer, JWTSecret: p.cfg.Auth.JWTSecretOverride, AccessTTL: secs(p.cfg.Auth.TokenTTLSecs), Log: p.log})
+	return auth.New(auth.Config{Store: p.store, Cipher: sealer, JWTSecret: p.cfg.Auth.JWTSecretOverride, AccessTTL: secs(p.cfg.Auth.TokenTTLSecs), Log: p.log, Now: p.clock})
 }
 
 func openBucket(ctx context.Context, c *config.ObjectStore) (blob.Bucket, error) {
@@ -205,18 +205,18 @@ func (p *parts) newIntake() {
 		WAL:        walOptions(&c.WAL),
 		BufferDir:  filepath.Join(c.Node.DataDir, "buffer"),
 		BufferSize: int64(c.Intake.BufferSize), BufferTotal: int64(c.Intake.BufferTotal), FlushInterval: cmp.Or(p.Pace.Flush, secs(c.Intake.FlushIntervalSecs)),
-		Log: p.log, Registerer: p.registry,
+		Log: p.log, Registerer: p.registry, Now: p.Now, Clock: p.clock,
 	})
 }
 
 // newRouter makes the entry of writes: over all intakes on a router, over its own on any other node.
 func (p *parts) newRouter() {
-	c := ingest.RouterConfig{Self: millstream.NodeID(p.cfg.Node.ID), Local: p.writer, Pins: p.store, Registerer: p.registry}
+	c := ingest.RouterConfig{Self: millstream.NodeID(p.cfg.Node.ID), Local: p.writer, Pins: p.store, Registerer: p.registry, Now: p.Now}
 	if p.cfg.Node.Has(config.Router) && !p.cfg.Node.Alone() {
 		c.View, c.Settle = p.membership.View, p.peerTimeout()
 		c.Dial = p.dialIntake
 		if p.writer == nil {
-			p.streams = ingest.NewStreams(p.store, time.Now)
+			p.streams = ingest.NewStreams(p.store, p.Now)
 			c.Streams = p.streams
 		}
 	}
@@ -233,7 +233,7 @@ func (p *parts) newLimiter() {
 	p.limiter = api.NewRateLimiter(api.RateLimits{
 		Organizations: p.store, Defaults: api.Rates{IntakeQPS: c.IntakeQPS, QueryQPS: c.QueryQPS, Burst: c.BurstMultiplier},
 		Leases: p.store, Node: millstream.NodeID(p.cfg.Node.ID), Incarnation: p.membership.Incarnation,
-		Routers: func() int { return p.membership.View().Count(cluster.Router) }, Log: p.log, Now: time.Now,
+		Routers: func() int { return p.membership.View().Count(cluster.Router) }, Log: p.log, Now: p.Now,
 	})
 }
 
@@ -381,7 +381,7 @@ func (p *parts) newAPI() error {
 			Limits:  millstream.Limits{MaxFields: c.Intake.MaxFields, MaxRecord: int(c.Intake.MaxRecord), MaxDepth: c.Intake.MaxDepth},
 			MaxBody: int64(c.Intake.MaxBody), MaxDecoded: int64(c.Intake.MaxDecoded), MaxPast: time.Duration(c.Intake.MaxPastHours) * time.Hour, MaxFuture: time.Duration(c.Intake.MaxFutureSecs) * time.Second,
 		},
-		Log: p.log, Registerer: p.registry, Gatherer: p.registry, Now: time.Now, BasePath: c.HTTP.BasePath, TrustedProxies: proxies, Version: p.Version,
+		Log: p.log, Registerer: p.registry, Gatherer: p.registry, Now: p.Now, BasePath: c.HTTP.BasePath, TrustedProxies: proxies, Version: p.Version,
 	}
 	if p.peers != nil {
 		p.api.Peers = &api.Peers{
@@ -430,7 +430,7 @@ func (p *parts) newPages(proxies []netip.Prefix) (*web.Pages, error) {
 		}
 	}
 	return web.New(web.Config{
-		Auth: p.auth, Catalog: p.live(), Checks: p.checks, Queries: p.api, Gatherer: p.registry, Settings: p.Settings, Log: p.log, Now: time.Now,
+		Auth: p.auth, Catalog: p.live(), Checks: p.checks, Queries: p.api, Gatherer: p.registry, Settings: p.Settings, Log: p.log, Now: p.Now,
 		Node: c.Node.ID, Roles: c.Node.Roles, Version: p.Version, Started: p.began, GRPC: c.OTLP.Listen,
 		BasePath: c.HTTP.BasePath, ExternalURL: c.HTTP.ExternalURL, FrameAncestors: c.HTTP.FrameAncestors, TrustedProxies: proxies, InsecureCookies: c.HTTP.InsecureCookies,
 	})

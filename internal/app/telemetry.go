@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"time"
 
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/ingest"
@@ -27,7 +26,7 @@ func (p *parts) selfCollect(ctx context.Context, ready func()) error {
 		c.To = ingest.NewRouter(ingest.RouterConfig{Self: millstream.NodeID(p.cfg.Node.ID), View: p.membership.View, Dial: p.dialIntake})
 	}
 	if c.Org == nil {
-		c.Org = telemetry.ByToken(p.auth, p.cfg.SelfTelemetry.ClusterToken, p.log, time.Now)
+		c.Org = telemetry.ByToken(p.auth, p.cfg.SelfTelemetry.ClusterToken, p.log, p.Now)
 	}
 	return p.collector.Run(ctx, c, ready)
 }

@@ -133,7 +133,7 @@ func (c *Cluster) AddAs(id string, roles ...string) *Node {
 	n.Roles, n.Database, n.Internal = roles, database, internal
 	if c.o.InProcess {
 		n.launch = func() life {
-			return startGoroutine(c.t, n.env, app.Options{Pace: c.o.Pace, MilliCPU: 1000 * n.CPUs}, n.log)
+			return startGoroutine(c.t, n.env, app.Options{Pace: c.o.Pace, MilliCPU: 1000 * n.CPUs, Now: clock(n.Ahead)}, n.log)
 		}
 	}
 	if len(c.Nodes) > 0 {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/millstream/millstream/internal/app"
 	"github.com/millstream/millstream/internal/config"
@@ -60,16 +61,21 @@ func startGoroutine(t testing.TB, env []string, o app.Options, log io.Writer) *g
 	if err != nil {
 		t.Fatalf("the configuration is not usable:\n%v", err)
 	}
+	o.Version, o.Stderr = "test", log
 	ctx, cancel := context.WithCancel(context.Background())
 	g := &goroutine{cancel: cancel, exited: make(chan struct{})}
 	go func() {
 		defer close(g.exited)
-		o.Version, o.Stderr = "test", log
 		if g.err = app.Run(ctx, &cfg, o); g.err != nil {
 			fmt.Fprintln(log, "the node ended:", g.err)
 		}
 	}()
 	return g
+}
+
+// clock is one that is off.
+func clock(ahead time.Duration) func() time.Time {
+	return func() time.Time { return time.Now().Add(ahead) }
 }
 
 func (g *goroutine) end()                  { g.cancel() }

@@ -31,6 +31,9 @@ type Node struct {
 	Roles []string
 	CPUs  int // of a node in the test's process: its weight as a querier, from its next start; 0: the machine's
 
+	// Ahead is how far the clock of a node in the test's process is off from its next start on.
+	Ahead time.Duration
+
 	// Of a cluster's node: its way to the database, and the way of the others to it. Nil on one that stands alone.
 	Database, Internal *Link
 
