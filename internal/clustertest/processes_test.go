@@ -26,6 +26,7 @@ type site struct {
 	plain    *mstest.Ledger
 	keyed    *mstest.Ledger
 	reads    []*reader
+	asks     *questions
 }
 
 func newSite(t *testing.T, roles ...string) *site {
@@ -57,6 +58,7 @@ func (s *site) load() {
 		})
 		s.reads = append(s.reads, startReader(s.t, pick, stream))
 	}
+	s.asks = newQuestions(s.t, s.Router(), pick, 300*time.Millisecond)
 }
 
 func (s *site) ledgers() []*mstest.Ledger { return []*mstest.Ledger{s.plain, s.keyed} }
@@ -90,6 +92,7 @@ func (s *site) end() {
 	for _, r := range s.reads {
 		r.check(s.t)
 	}
+	s.asks.check(s.t, 40*time.Second, s.Nodes)
 	finish(s.t, s.Router(), "at the end", s.ledgers()...)
 	for _, n := range s.Nodes {
 		n.Kill()
@@ -139,6 +142,9 @@ func (s *site) rolling(nodes ...*mstest.Node) {
 	noFailures(s.t, begin, "a rolling restart", s.ledgers()...)
 	for _, r := range s.reads {
 		r.noneFailed(s.t, begin)
+	}
+	for _, f := range s.asks.since(begin) {
+		s.t.Errorf("a rolling restart: %s", f)
 	}
 }
 

@@ -19,6 +19,7 @@ type tail struct {
 	seen    map[int]int // how often a number came
 	dropped int
 	gaps    []string
+	done    chan struct{} // closed when it has ended
 }
 
 func startTail(t *testing.T, n *mstest.Node, stream string) *tail {
@@ -37,10 +38,9 @@ func startTail(t *testing.T, n *mstest.Node, stream string) *tail {
 	if !lines.Scan() || lines.Text() != ": open" {
 		t.Fatalf("status %d: %s", resp.StatusCode, lines.Text())
 	}
-	x := &tail{seen: map[int]int{}}
-	done := make(chan struct{})
+	x := &tail{seen: map[int]int{}, done: make(chan struct{})}
 	go func() {
-		defer close(done)
+		defer close(x.done)
 		event := ""
 		for lines.Scan() {
 			if name, ok := strings.CutPrefix(lines.Text(), "event: "); ok {
@@ -52,7 +52,7 @@ func startTail(t *testing.T, n *mstest.Node, stream string) *tail {
 	}()
 	t.Cleanup(func() {
 		cancel()
-		<-done
+		<-x.done
 		_ = resp.Body.Close()
 	})
 	return x
@@ -79,6 +79,23 @@ func (x *tail) take(t *testing.T, event, data string) {
 	if err != nil {
 		t.Errorf("%s %s: %v", event, data, err)
 	}
+}
+
+// ended says whether nothing comes any more, as the client sees it.
+func (x *tail) ended() bool {
+	select {
+	case <-x.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// has says whether n records were seen.
+func (x *tail) has(n int) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.seen) >= n
 }
 
 // told waits until n records were seen, each once, or counted as dropped.

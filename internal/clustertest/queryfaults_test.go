@@ -1,0 +1,66 @@
+package clustertest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/millstream/millstream/internal/mstest"
+)
+
+// Queriers are killed, hang, and leave in order while questions of every kind are asked: none gets a short answer, or waits longer than a query may. A tail ends with
+// its querier; it never just falls silent.
+func TestQueriesSurviveTheirQueriers(t *testing.T) {
+	const timeout = 15 * time.Second
+	c := small(t, mstest.ClusterOptions{Pace: unflushed, S3: mstest.NewGateway(t), Env: []string{"MS_QUERIER_TIMEOUT_SECS=15"}}, "router", "intake", "querier*3")
+	r, q := c.Router(), c.Of("querier")
+	qs := newQuestions(t, r, mstest.Only(r), 100*time.Millisecond)
+	send(t, r, "tailed", 0, 1)
+	told := 0
+	var tails []*tail // through each of the queriers in turn
+	for range q {
+		tails = append(tails, startTail(t, r, "tailed"))
+	}
+	for _, f := range []struct {
+		name        string
+		node        *mstest.Node
+		begin, mend func(n *mstest.Node)
+		fails       bool // what was under way may fail, and says so
+	}{
+		{"a kill", q[0], (*mstest.Node).Kill, func(n *mstest.Node) { n.Run() }, true},
+		{"a connection that hangs", q[1], func(n *mstest.Node) { n.Internal.Set(mstest.Blackhole) }, func(n *mstest.Node) { n.Internal.Set(mstest.Whole) }, true},
+		{"a drain", q[2], func(n *mstest.Node) {
+			r.JSON("POST", "/api/v1/cluster/nodes/"+n.ID+"/drain", n.Token, nil, nil)
+			if !n.Ended(30 * time.Second) {
+				t.Errorf("%s did not end in order", n.ID)
+			}
+		}, func(n *mstest.Node) { n.Run() }, false},
+	} {
+		qs.answered(t, 10*time.Second)
+		begin := time.Now()
+		f.begin(f.node)
+		qs.answered(t, timeout)
+		send(t, r, "tailed", told+1, 5)
+		told += 5
+		for i, x := range tails {
+			mstest.WaitFor(t, timeout, fmt.Sprintf("tail %d ends, or has all records", i), func() bool { return x.ended() || x.has(told) })
+		}
+		failed := qs.since(begin)
+		t.Logf("%s of %s: %s, %d questions without an answer", f.name, f.node.ID, time.Since(begin).Round(time.Millisecond), len(failed))
+		for _, x := range failed {
+			if !f.fails {
+				t.Errorf("%s: %s", f.name, x)
+			}
+			t.Log(x)
+		}
+		f.mend(f.node)
+		c.Members(r, 10*time.Second, c.Nodes...)
+	}
+	qs.answered(t, 10*time.Second)
+	for i, x := range tails {
+		if !x.ended() {
+			t.Errorf("tail %d has outlived its querier", i)
+		}
+	}
+	qs.check(t, timeout+5*time.Second, c.Nodes)
+}
