@@ -253,6 +253,9 @@ func (s *site) drains() {
 		})
 	}
 	noFailures(s.t, begin, "drains", s.ledgers()...)
+	for _, f := range s.asks.since(begin) {
+		s.t.Errorf("drains: %s", f)
+	}
 }
 
 // takeover measures how long the others need to take over the work of a compactor node: by the gauges that tell how many units each owns.
