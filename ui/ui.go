@@ -127,7 +127,7 @@ func (f Frame) navigation() []navGroup {
 		{"Data", data},
 	}
 	if f.Installation {
-		groups = append(groups, navGroup{"Cluster", []navLink{node("cluster/nodes", "Nodes", "server")}})
+		groups = append(groups, navGroup{"Cluster", []navLink{node("cluster/nodes", "Nodes", "server"), node("cluster/ownership", "Ownership", "grid-3x3")}})
 	}
 	return append(groups, navGroup{"Administration", admin}, navGroup{"", []navLink{node("cluster/status", "System status", "activity")}})
 }

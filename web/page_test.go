@@ -322,28 +322,34 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// The cluster map is for administrators, and the navigation leads there.
-func TestNodesPage(t *testing.T) {
+// The pages of the cluster are for administrators, and the navigation leads there.
+func TestClusterPages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false)
 	r := w.reader().signIn()
-	if a := r.get("/nodes"); a.code != http.StatusSeeOther || a.header.Get("Location") != "/cluster/nodes" {
-		t.Errorf("%d to %q", a.code, a.header.Get("Location"))
-	}
-	if body := r.get("/settings").body; !strings.Contains(body, `href="/cluster/nodes"`) {
-		t.Error("the navigation does not lead there")
-	}
 	who, err := w.auth.Authenticate(t.Context(), "Bearer "+w.grant().Token, "")
 	must(t, err)
 	_, _, err = w.auth.AddMember(t.Context(), who, auth.NewMember{Email: "bob@example.com", Role: auth.Editor, Password: password}, auth.Entry{Action: "user.create", Org: who.Org})
 	must(t, err)
 	bob := w.reader()
 	bob.send("/login", "/login", "email", "bob@example.com", "password", password)
-	if a := bob.get("/cluster/nodes"); a.code != http.StatusForbidden || !strings.Contains(a.body, "for administrators") {
-		t.Errorf("an editor: %d", a.code)
-	}
-	if strings.Contains(bob.get("/settings").body, "/cluster/nodes") {
-		t.Error("the navigation leads an editor to what is not for him")
+	for _, page := range []string{"nodes", "ownership"} {
+		path := "/cluster/" + page
+		if a := r.get("/" + page); a.code != http.StatusSeeOther || a.header.Get("Location") != path {
+			t.Errorf("%s: %d to %q", page, a.code, a.header.Get("Location"))
+		}
+		if a := r.get(path); a.code != http.StatusOK || !strings.Contains(a.body, page+".") {
+			t.Errorf("%s: %d %.300s", path, a.code, a.body)
+		}
+		if body := r.get("/settings").body; !strings.Contains(body, `href="`+path+`"`) {
+			t.Errorf("the navigation does not lead to %s", path)
+		}
+		if a := bob.get(path); a.code != http.StatusForbidden || !strings.Contains(a.body, "for administrators") {
+			t.Errorf("%s for an editor: %d", path, a.code)
+		}
+		if strings.Contains(bob.get("/settings").body, path) {
+			t.Errorf("the navigation leads an editor to %s, which is not for him", path)
+		}
 	}
 	// Who was given an organization of his own has no nodes with it.
 	u, err := w.store.UserByEmail(t.Context(), "bob@example.com")
@@ -351,10 +357,12 @@ func TestNodesPage(t *testing.T) {
 	must(t, w.store.CreateOrganization(t.Context(), auth.Organization{ID: "018f0000-0000-7000-8000-0000000000bb", Slug: "bobs", Name: "Bob's", CreatedAt: w.now()}, u.ID, auth.Entry{Action: "organization.create"}))
 	w.auth.Changed()
 	bob.get("/bobs/access")
-	if a := bob.get("/cluster/nodes"); a.code != http.StatusForbidden {
-		t.Errorf("the owner of another organization: %d", a.code)
+	for _, path := range []string{"/cluster/nodes", "/cluster/ownership"} {
+		if a := bob.get(path); a.code != http.StatusForbidden {
+			t.Errorf("%s for the owner of another organization: %d", path, a.code)
+		}
 	}
-	if body := bob.get("/bobs/access").body; strings.Contains(body, "/cluster/nodes") || !strings.Contains(body, "New user") && !strings.Contains(body, "Role") {
+	if body := bob.get("/bobs/access").body; strings.Contains(body, "/cluster/") || !strings.Contains(body, "New user") && !strings.Contains(body, "Role") {
 		t.Error("the owner of another organization is led to the nodes")
 	}
 	if a := bob.get("/settings/configuration"); a.code != http.StatusForbidden || strings.Contains(bob.get("/settings").body, "/settings/configuration") {

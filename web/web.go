@@ -136,6 +136,8 @@ func (p *Pages) mux() *chi.Mux {
 	add("POST", "/{org}/send", p.signedIn("send", p.sendToken))
 	add("GET", "/nodes", func(w http.ResponseWriter, _ *http.Request) error { return p.redirect(w, "/cluster/nodes") })
 	add("GET", "/cluster/nodes", p.signedIn("cluster/nodes", p.nodes))
+	add("GET", "/ownership", func(w http.ResponseWriter, _ *http.Request) error { return p.redirect(w, "/cluster/ownership") })
+	add("GET", "/cluster/ownership", p.signedIn("cluster/ownership", p.ownership))
 	add("GET", "/cluster/status", p.signedIn("cluster/status", p.statusPage))
 	add("POST", "/cluster/status/cancel", p.signedIn("cluster/status", p.cancelQuery))
 	add("GET", "/settings", p.signedIn("settings", p.settings))

@@ -53,7 +53,7 @@ bind([
   { key: "?", label: "Keys of this page", group: "Everywhere", run: () => help() },
   { key: "d", label: "Change the density", group: "Everywhere", run: nextDensity },
   ...(boot.org ? ([["l", "logs", "Logs"], ["m", "metrics", "Metrics"], ["t", "traces", "Traces"], ["d", "dashboards", "Dashboards"], ["s", "streams", "Streams"]] as const).map(([k, page, label]) => ({ key: `g ${k}`, label: `Go to ${label}`, group: "Go to", run: go(page) })) : []),
-  ...(boot.installation ? [{ key: "g n", label: "Go to Nodes", group: "Go to", run: go("/cluster/nodes") }] : []),
+  ...(boot.installation ? ([["n", "nodes", "Nodes"], ["o", "ownership", "Ownership"]] as const).map(([k, page, label]) => ({ key: `g ${k}`, label: `Go to ${label}`, group: "Go to", run: go(`/cluster/${page}`) })) : []),
 ]);
 
 function help() {
