@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/internal/postgres"
@@ -93,4 +94,29 @@ func BenchmarkPin(b *testing.B) {
 		}
 	})
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "pins/s")
+}
+
+// BenchmarkFootprintsOf1M reads what placement counts of a million live segments, row by row.
+func BenchmarkFootprintsOf1M(b *testing.B) {
+	url := storetest.URL(b)
+	w := worldOf(b, storetest.Open(b, url))
+	conn, err := pgx.Connect(ctx, url)
+	check(b, err)
+	defer conn.Close(ctx)
+	_, err = conn.Exec(ctx, `INSERT INTO segments (id, org_id, stream_id, signal, min_time, max_time, row_count, level, schema_version, data_key, data_offset, data_length, data_sum,
+		index_key, index_offset, index_length, index_sum, node_id, incarnation)
+		SELECT gen_random_uuid(), $1, $2, 1, n, n, 1000, 0, 1, 'data/0123456789abcdef/' || n, 0, 1000000, md5(n::text), 'index/0123456789abcdef/' || n, 0, 50000, md5(n::text), 'node', 1
+		FROM generate_series(1, 1000000) AS n`, string(w.org), string(w.stream("app").ID))
+	check(b, err)
+	b.ReportAllocs()
+	for b.Loop() {
+		n, bytes := 0, int64(0)
+		check(b, w.Footprints(ctx, w.org, "", func(f store.Footprint) error { n++; bytes += f.Bytes; return nil }))
+		if n != 1_000_000 || bytes != 1_050_000*1_000_000 {
+			b.Fatalf("%d segments of %d bytes", n, bytes)
+		}
+		if first, last, err := w.FootprintSpan(ctx, w.org, ""); first != 1 || last != 1_000_000 {
+			b.Fatal(first, last, err)
+		}
+	}
 }

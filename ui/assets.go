@@ -34,10 +34,11 @@ type bundle struct {
 	icons    []string         // sorted
 }
 
-// entry is a file of the manifest; Imports are the scripts that it always loads.
+// entry is a file of the manifest. Of a page's script, Imports are the scripts that it always loads, and Style is the page's style sheet; empty: app.css.
 type entry struct {
 	File    string   `json:"file"`
 	Imports []string `json:"imports"`
+	Style   string   `json:"style"`
 }
 
 var (
@@ -101,6 +102,14 @@ func imports(name string) []string {
 		out = append(out, AssetRoot+f)
 	}
 	return out
+}
+
+// style is the path of the style sheet of a script's page.
+func style(name string) string {
+	if s := current.Load().manifest[name].Style; s != "" {
+		return AssetRoot + s
+	}
+	return asset("app.css")
 }
 
 // symbol is the path of an icon. Naming one that is not in the sprite is a mistake in a template.

@@ -1,4 +1,4 @@
-// Builds the browser's files into dist/ (or the directory given by --out): scripts by esbuild, one style sheet, the icon sprite and the fonts, each with a
+// Builds the browser's files into dist/ (or the directory given by --out): scripts by esbuild, the style sheets, the icon sprite and the fonts, each with a
 // hash of its content in its name, and manifest.json, which maps logical names to what the server embeds.
 import { build } from "esbuild";
 import { createHash } from "node:crypto";
@@ -32,17 +32,21 @@ emit("icons.svg", `<svg xmlns="http://www.w3.org/2000/svg">${symbols.join("")}</
 emit("favicon.svg", readFileSync(src("favicon.svg"), "utf8"));
 writeFileSync(join(out, "icons.json"), JSON.stringify(names));
 
-// The scripts, one entry a page, and the style sheet. A page's script is its entry and the chunks that it always needs; those are named in the manifest so
+// Pages whose style sheet is not app.css, by sheet. Each page loads one.
+const sheets = { explore: new Set(["logs", "metrics", "traces", "trace", "services", "dashboards", "dashboard"]), cluster: new Set(["nodes", "ownership"]) };
+
+// The scripts, one entry a page, and the style sheets. A page's script is its entry and the chunks that it always needs; those are named in the manifest so
 // that the page can ask for all at once.
 const pages = readdirSync(src("pages")).filter((f) => f.endsWith(".ts")).sort().map((f) => src("pages", f));
 const result = await build({ ...options, entryPoints: pages, plugins: [fewChunks()], define: { ICONS: JSON.stringify(manifest["icons.svg"].file) } });
-const css = await build({ ...options, splitting: false, entryPoints: [src("css", "app.css")] });
+const css = await build({ ...options, splitting: false, entryPoints: ["app", ...Object.keys(sheets)].map((f) => src("css", f + ".css")) });
 for (const [file, o] of Object.entries({ ...result.metafile.outputs, ...css.metafile.outputs })) {
   if (!o.entryPoint && !/\.woff2$/.test(file)) continue;
   const name = o.entryPoint ? basename(o.entryPoint).replace(/\.ts$/, ".js") : basename(file).replace(/\.[A-Z0-9]{8}\.woff2$/, ".woff2");
   const imports = o.imports.filter((i) => i.kind === "import-statement" && !i.external).map((i) => basename(i.path)).sort();
   if (o.entryPoint?.includes("/pages/") || o.entryPoint?.includes("/css/") || !o.entryPoint) manifest[name] = { file: basename(file), ...(imports.length ? { imports } : {}) };
 }
+for (const [sheet, of] of Object.entries(sheets)) for (const page of of) manifest[page + ".js"].style = manifest[sheet + ".css"].file;
 for (const entry of Object.values(manifest)) if (entry.imports) entry.imports = closure(entry.imports, result.metafile.outputs);
 
 writeFileSync(join(out, "manifest.json"), JSON.stringify(Object.fromEntries(Object.entries(manifest).sort()), null, 1) + "\n");
@@ -55,10 +59,9 @@ function fewChunks() {
   const files = (dir) => readdirSync(dir, { withFileTypes: true }).flatMap((f) => (f.isDirectory() ? files(join(dir, f.name)) : f.name.endsWith(".ts") ? [join(dir, f.name)] : []));
   const shared = { frame: [src("app.ts"), ...files(src("lib"))], elements: ["editor", "grid", "histogram", "select", "time"].map((f) => src("el", f + ".ts")) };
   const lazy = new Set(files(src()).flatMap((f) => [...readFileSync(f, "utf8").matchAll(/\bimport\("(\.[^"]+)"\)/g)].map((m) => join(dirname(f), m[1]))));
-  const explorers = new Set(["logs", "metrics", "traces", "trace", "services", "dashboards", "dashboard"]);
   const needs = (path) => {
     const dir = basename(dirname(path)), name = basename(path, ".ts");
-    if (dir === "pages") return name === "account" ? [] : explorers.has(name) ? ["shared:frame", "shared:elements"] : ["shared:frame"];
+    if (dir === "pages") return name === "account" ? [] : sheets.explore.has(name) ? ["shared:frame", "shared:elements"] : ["shared:frame"];
     if (!lazy.has(path)) return [];
     const page = src("pages", dir + ".ts");
     return pages.includes(page) ? [page] : name === "palette" ? ["shared:frame"] : ["shared:frame", "shared:elements"];

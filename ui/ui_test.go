@@ -297,6 +297,11 @@ func TestBudgets(t *testing.T) {
 		}
 		t.Logf("%s: %d bytes of %d", c.what, c.is, c.most)
 	}
+	for name := range current.Load().manifest {
+		if n := size(strings.TrimPrefix(style(name), AssetRoot)); n > 20_000 {
+			t.Errorf("the style sheet of %s: %d bytes, more than 20000", name, n)
+		}
+	}
 	if n := len(html(t, pages("", "x")["logs.js"])); n > 100_000 {
 		t.Errorf("the shell has %d bytes", n)
 	}
