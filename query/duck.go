@@ -157,7 +157,7 @@ func (x *export) segment(ctx context.Context, v *sql.BoundTable, t *table, s mil
 			return path, err
 		}
 		x.vain.Add(1)
-		if h, err = x.e.cfg.Cache.Get(ctx, s); err != nil { // a pin of its own, for the time of the job
+		if h, err = x.e.fetch(ctx, x.q, s); err != nil { // a pin of its own, for the time of the job
 			return "", err
 		}
 	}

@@ -8,8 +8,10 @@ import (
 	"io"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/blob"
@@ -20,6 +22,7 @@ import (
 // gets is a bucket that counts what is read of it.
 type gets struct {
 	blob.Bucket
+	delay time.Duration // of each answer
 	mu    sync.Mutex
 	count int
 	bytes int64
@@ -32,6 +35,11 @@ func (b *gets) Get(ctx context.Context, key string, off, n int64) (io.ReadCloser
 	b.bytes += n
 	b.log = append(b.log, fmt.Sprintf("%s[%d+%d]", key, off>>10, n>>10))
 	b.mu.Unlock()
+	select {
+	case <-time.After(b.delay):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	return b.Bucket.Get(ctx, key, off, n)
 }
 
@@ -203,5 +211,50 @@ func TestRequestsToTheStore(t *testing.T) {
 		if count, _, log := store.take(); count != 0 {
 			t.Errorf("%s: a warm query made %d requests: %v", statement, count, log)
 		}
+	}
+}
+
+// BenchmarkRemote asks narrow statements over files in place, with a warm cache, and with an empty one of a store that takes 20 ms to begin an answer.
+func BenchmarkRemote(b *testing.B) {
+	n := newNode(b, nil)
+	for i := range 10 {
+		n.append(millstream.Logs, "app", requestLogs(epoch+int64(i)*65536*1e6, 65536, uint64(i)))
+		if i%5 == 4 {
+			n.flush()
+		}
+	}
+	local := n.local(b)
+	warm, _ := n.remote(b)
+	statements := append(slices.Clone(narrow), "SELECT upper(body) AS t, count(*) AS n FROM app GROUP BY t ORDER BY n DESC, t LIMIT 3")
+	for i, statement := range statements {
+		ask := func(b *testing.B, n *node) {
+			if _, _, err := n.try(b, query.Request{Org: org, Statement: statement, Range: day}); err != nil {
+				b.Fatal(err)
+			}
+		}
+		for name, n := range map[string]*node{"local": local, "warm": warm} {
+			b.Run(fmt.Sprintf("%d/%s", i, name), func(b *testing.B) {
+				ask(b, n)
+				before := cpu()
+				for b.Loop() {
+					ask(b, n)
+				}
+				b.ReportMetric(float64(cpu()-before)/1e6/float64(b.N), "cpu-ms/op")
+			})
+		}
+		b.Run(fmt.Sprintf("%d/cold", i), func(b *testing.B) {
+			var requests, fetched int64
+			for b.Loop() {
+				b.StopTimer()
+				cold, store := n.remote(b)
+				store.delay = 20 * time.Millisecond
+				b.StartTimer()
+				ask(b, cold)
+				count, bytes, _ := store.take()
+				requests, fetched = requests+int64(count), fetched+bytes
+			}
+			b.ReportMetric(float64(requests)/float64(b.N), "requests/op")
+			b.ReportMetric(float64(fetched)/float64(b.N)/(1<<20), "MiB/op")
+		})
 	}
 }

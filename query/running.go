@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/query/cache"
 	"github.com/millstream/millstream/query/scan"
 )
 
@@ -34,7 +35,7 @@ type task struct {
 // segmentCounts are the segments that the workers of a query opened. A statement may read one segment for several of its tables, and ask its owner several times.
 type segmentCounts struct {
 	mu     sync.Mutex
-	opened map[millstream.SegmentID]readSegment
+	opened map[millstream.SegmentID]openSegment
 	missed map[millstream.SegmentID]bool                              // those that the query itself fetches ahead
 	nodes  map[millstream.NodeID]map[millstream.SegmentID]readSegment // by other nodes that took part
 }
@@ -42,8 +43,20 @@ type segmentCounts struct {
 // readSegment is a segment that a node opened for a query.
 type readSegment struct {
 	ID      millstream.SegmentID
-	Cached  bool  // it was on the local disk before the query
+	Cached  bool  // what was read of it was on the local disk before the query
 	Fetched int64 // bytes, else
+}
+
+// openSegment is a segment that this node opened. What was fetched of it is known when it has been read.
+type openSegment struct {
+	had  bool // its index was on the local disk
+	from int64
+	last *cache.Handle
+}
+
+func (o openSegment) read(id millstream.SegmentID) readSegment {
+	n := o.last.Total() - o.from
+	return readSegment{ID: id, Cached: o.had && n == 0, Fetched: n}
 }
 
 // miss notes that a segment is not on the local disk and is being fetched for this query, whoever opens it first.
@@ -55,27 +68,37 @@ func (c *segmentCounts) miss(segments []millstream.Segment) {
 	}
 }
 
-func (c *segmentCounts) add(s millstream.Segment, cached bool) {
+func (c *segmentCounts) add(id millstream.SegmentID, h *cache.Handle) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, ok := c.opened[s.ID]; ok {
-		return
+	o, ok := c.opened[id]
+	if !ok {
+		o = openSegment{had: h.Cached, from: h.Before()}
+		if c.missed[id] { // it was fetched ahead
+			o = openSegment{}
+		}
 	}
-	read := readSegment{ID: s.ID, Cached: cached && !c.missed[s.ID]}
-	if !read.Cached {
-		read.Fetched = s.Data.Length + s.Index.Length
-	}
-	c.opened[s.ID] = read
+	o.last = h
+	c.opened[id] = o
 }
 
 // own are the segments that this node opened.
 func (c *segmentCounts) own() []readSegment {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Collect(maps.Values(c.opened))
+	return slices.Collect(maps.Values(c.read()))
 }
 
-// took adds what another node opened. What it opened before for this query counts as it was then.
+// read is what this node read. The caller holds the lock.
+func (c *segmentCounts) read() map[millstream.SegmentID]readSegment {
+	out := make(map[millstream.SegmentID]readSegment, len(c.opened))
+	for id, o := range c.opened {
+		out[id] = o.read(id)
+	}
+	return out
+}
+
+// took adds what another node opened. What it opened before for this query was on its disk if it was each time.
 func (c *segmentCounts) took(node millstream.NodeID, read []readSegment) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,9 +108,10 @@ func (c *segmentCounts) took(node millstream.NodeID, read []readSegment) {
 		c.nodes[node] = all
 	}
 	for _, s := range read {
-		if _, ok := all[s.ID]; !ok {
-			all[s.ID] = s
+		if before, ok := all[s.ID]; ok {
+			s.Cached, s.Fetched = s.Cached && before.Cached, s.Fetched+before.Fetched
 		}
+		all[s.ID] = s
 	}
 }
 
@@ -95,7 +119,7 @@ func (c *segmentCounts) took(node millstream.NodeID, read []readSegment) {
 func (c *segmentCounts) parts(self millstream.NodeID) []NodePart {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	out := []NodePart{partOf(self, c.opened)}
+	out := []NodePart{partOf(self, c.read())}
 	for node, read := range c.nodes {
 		out = append(out, partOf(node, read))
 	}
@@ -117,7 +141,7 @@ func partOf(node millstream.NodeID, read map[millstream.SegmentID]readSegment) N
 func (c *segmentCounts) reset() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.opened, c.missed = map[millstream.SegmentID]readSegment{}, map[millstream.SegmentID]bool{}
+	c.opened, c.missed = map[millstream.SegmentID]openSegment{}, map[millstream.SegmentID]bool{}
 	c.nodes = map[millstream.NodeID]map[millstream.SegmentID]readSegment{}
 }
 
@@ -125,7 +149,7 @@ func (c *segmentCounts) reset() {
 func (c *segmentCounts) count() (opened, cached int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := maps.Clone(c.opened)
+	all := c.read()
 	for _, read := range c.nodes {
 		for id, s := range read {
 			if before, ok := all[id]; ok {

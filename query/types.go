@@ -77,7 +77,7 @@ type NodePart struct {
 	Node         millstream.NodeID `json:"node"`
 	Segments     int               `json:"segments"`
 	Cached       int               `json:"cached"`        // of them, those that were on its disk
-	FetchedBytes int64             `json:"fetched_bytes"` // of the others
+	FetchedBytes int64             `json:"fetched_bytes"` // from the object store, of the others
 }
 
 // Answer is what is known once all rows are out. Partial says that rows may be missing, and Reasons why.

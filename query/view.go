@@ -195,7 +195,7 @@ func (e *Engine) fetch(ctx context.Context, q *task, s millstream.Segment) (*cac
 		}
 		return nil, err
 	}
-	q.counts.add(s, h.Cached)
+	q.counts.add(s.ID, h)
 	return h, nil
 }
 

@@ -146,7 +146,8 @@ type Handle struct {
 	value  any
 	blocks *Blocks // nil: the data is read in place
 	once   sync.Once
-	began  int64 // what had been fetched of the segment before
+	began  int64        // what had been fetched of the segment before
+	ended  atomic.Int64 // what had been at the release, and one more; 0 before
 	// Cached says that the segment's index was on the local disk already.
 	Cached bool
 }
@@ -154,8 +155,19 @@ type Handle struct {
 // Value is what Config.Open made of the segment.
 func (h *Handle) Value() any { return h.value }
 
-// Fetched is how many bytes were fetched from the object store for the segment since the handle was asked for, by whomever.
-func (h *Handle) Fetched() int64 { return h.entry.fetched.Load() - h.began }
+// Fetched is how many bytes were fetched from the object store for the segment since the handle was asked for, up to its release, by whomever.
+func (h *Handle) Fetched() int64 { return h.Total() - h.began }
+
+// Before is how many bytes had been fetched for the segment when the handle was asked for, since the segment has been in the cache of this process.
+func (h *Handle) Before() int64 { return h.began }
+
+// Total is Fetched with what was fetched before; see Before.
+func (h *Handle) Total() int64 {
+	if n := h.ended.Load(); n > 0 {
+		return n - 1
+	}
+	return h.entry.fetched.Load()
+}
 
 // Release unpins the segment. Further calls do nothing.
 func (h *Handle) Release() {
@@ -165,6 +177,7 @@ func (h *Handle) Release() {
 		} else {
 			h.cache.metrics.misses.Inc()
 		}
+		h.ended.Store(h.entry.fetched.Load() + 1)
 		h.cache.unpin(h.entry)
 	})
 }
