@@ -1,0 +1,1 @@
+import"./c.LHPTSAVO.js";import"./c.LM2A4VSH.js";
