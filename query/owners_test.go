@@ -22,6 +22,7 @@ type fleet struct {
 	*node
 	others map[millstream.NodeID]*node
 	caches map[millstream.NodeID]*cache.Cache
+	stores map[millstream.NodeID]*gets // what the others read
 	// through, if it has a node, is the way to it; else it is called.
 	through map[millstream.NodeID]query.LeafNode
 	// ruin, if set, stands between the coordinator and a node.
@@ -65,7 +66,7 @@ func owners(id millstream.SegmentID) (out []millstream.Member) {
 
 func newFleet(t testing.TB, changes ...func(*query.Config)) *fleet {
 	t.Helper()
-	f := &fleet{others: map[millstream.NodeID]*node{}, caches: map[millstream.NodeID]*cache.Cache{}}
+	f := &fleet{others: map[millstream.NodeID]*node{}, caches: map[millstream.NodeID]*cache.Cache{}, stores: map[millstream.NodeID]*gets{}}
 	f.node = newNode(t, func(c *query.Config) {
 		c.Owners = &query.Owners{Self: "a", Rank: owners, Silence: 150 * time.Millisecond, Dial: func(m millstream.Member) query.LeafNode { return line{f, m.ID} }}
 		f.caches["a"] = c.Cache
@@ -75,7 +76,8 @@ func newFleet(t testing.TB, changes ...func(*query.Config)) *fleet {
 	})
 	for _, id := range fleetIDs[1:] {
 		f.others[id] = newNode(t, func(c *query.Config) {
-			own, err := cache.Open(cache.Config{Bucket: f.bucket, Dir: filepath.Join(t.TempDir(), "cache"), Open: query.SegmentOpener()})
+			f.stores[id] = &gets{Bucket: f.bucket}
+			own, err := cache.Open(cache.Config{Bucket: f.stores[id], Dir: filepath.Join(t.TempDir(), "cache"), Open: query.SegmentOpener()})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -155,6 +157,37 @@ func TestOwnersReadTheirSegments(t *testing.T) {
 	}
 	if segments != 7 {
 		t.Errorf("the nodes read %d segments, want 7: %+v", segments, s.Parts)
+	}
+}
+
+// TestStatisticsSayWhatWasFetched: of a segment of which a part is there, the rest is what a query fetches.
+func TestStatisticsSayWhatWasFetched(t *testing.T) {
+	f := newFleet(t, func(c *query.Config) {
+		c.Owners.Rank = func(millstream.SegmentID) []millstream.Member { return []millstream.Member{{ID: "b"}, {ID: "c"}} }
+	})
+	f.append(millstream.Logs, "app", requestLogs(epoch, 65536, 1))
+	f.flush()
+	index, data := f.segments[0].Index.Length, f.segments[0].Data.Length
+	ask := func(statement string) (fetched int64) {
+		t.Helper()
+		_, answer := f.ask(t, statement)
+		_, want, _ := f.stores["b"].take()
+		part := answer.Stats.Parts[1]
+		if part.Node != "b" || part.Segments != 1 || part.FetchedBytes != want || (part.Cached == 1) != (want == 0) || answer.Stats.Segments.Cached != part.Cached {
+			t.Errorf("%s: %d bytes came from the store: %+v", statement, want, answer.Stats)
+		}
+		return want
+	}
+	if n := ask("SELECT service, count(*) FROM app GROUP BY service"); n != index {
+		t.Errorf("of an index of %d bytes %d were fetched", index, n)
+	}
+	for _, statement := range []string{"SELECT service, avg(duration_ms) FROM app GROUP BY service", "SELECT upper(body) AS t, count(*) AS n FROM app GROUP BY t ORDER BY n DESC, t LIMIT 3"} {
+		if n := ask(statement); n == 0 || n >= data {
+			t.Errorf("%s: %d bytes of %d were fetched", statement, n, data)
+		}
+		if n := ask(statement); n != 0 {
+			t.Errorf("%s, again: %d bytes were fetched", statement, n)
+		}
 	}
 }
 

@@ -49,13 +49,12 @@ type readSegment struct {
 
 // openSegment is a segment that this node opened. What was fetched of it is known when it has been read.
 type openSegment struct {
-	had  bool // its index was on the local disk
-	from int64
-	last *cache.Handle
+	had    bool // its index was on the local disk
+	meters []*cache.Meter
 }
 
 func (o openSegment) read(id millstream.SegmentID) readSegment {
-	n := o.last.Total() - o.from
+	n := cache.Fetched(o.meters...)
 	return readSegment{ID: id, Cached: o.had && n == 0, Fetched: n}
 }
 
@@ -71,14 +70,15 @@ func (c *segmentCounts) miss(segments []millstream.Segment) {
 func (c *segmentCounts) add(id millstream.SegmentID, h *cache.Handle) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	o, ok := c.opened[id]
-	if !ok {
-		o = openSegment{had: h.Cached, from: h.Before()}
-		if c.missed[id] { // it was fetched ahead
-			o = openSegment{}
-		}
+	o, again := c.opened[id]
+	switch {
+	case again:
+	case c.missed[id]: // what was fetched ahead counts
+		o.meters = append(o.meters, h.Meter().Stay())
+	default:
+		o.had = h.Cached
 	}
-	o.last = h
+	o.meters = append(o.meters, h.Meter())
 	c.opened[id] = o
 }
 

@@ -127,8 +127,8 @@ func TestExpectedPartsComeTogether(t *testing.T) {
 		for _, p := range parts {
 			readAt(t, bound, data, int(p[0]), int(p[1]-p[0]))
 		}
-		if n, most := b.gets.Load(), 1+h.Fetched()/(4<<20); n > most {
-			t.Errorf("round %d: %d requests for %d bytes", round, n, h.Fetched())
+		if n, fetched := b.gets.Load(), cache.Fetched(h.Meter()); n > 1+fetched/(4<<20) {
+			t.Errorf("round %d: %d requests for %d bytes", round, n, fetched)
 		}
 		h.Release()
 	}

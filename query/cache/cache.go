@@ -97,8 +97,10 @@ type entry struct {
 	open    place       // in idle
 	at      place       // in rest
 
-	fetched atomic.Int64 // bytes, since the entry was made
+	fetched *atomic.Int64 // bytes, since the entry was made; of its own, because meters outlive the entry
 }
+
+func newEntry(key string) *entry { return &entry{key: key, fetched: new(atomic.Int64)} }
 
 // load is the opening of a segment's files, or only the fetch of its index; its results are there once done is closed.
 type load struct {
@@ -146,8 +148,7 @@ type Handle struct {
 	value  any
 	blocks *Blocks // nil: the data is read in place
 	once   sync.Once
-	began  int64        // what had been fetched of the segment before
-	ended  atomic.Int64 // what had been at the release, and one more; 0 before
+	meter  *Meter
 	// Cached says that the segment's index was on the local disk already.
 	Cached bool
 }
@@ -155,29 +156,18 @@ type Handle struct {
 // Value is what Config.Open made of the segment.
 func (h *Handle) Value() any { return h.value }
 
-// Fetched is how many bytes were fetched from the object store for the segment since the handle was asked for, up to its release, by whomever.
-func (h *Handle) Fetched() int64 { return h.Total() - h.began }
-
-// Before is how many bytes had been fetched for the segment when the handle was asked for, since the segment has been in the cache of this process.
-func (h *Handle) Before() int64 { return h.began }
-
-// Total is Fetched with what was fetched before; see Before.
-func (h *Handle) Total() int64 {
-	if n := h.ended.Load(); n > 0 {
-		return n - 1
-	}
-	return h.entry.fetched.Load()
-}
+// Meter tells what is fetched of the segment.
+func (h *Handle) Meter() *Meter { return h.meter }
 
 // Release unpins the segment. Further calls do nothing.
 func (h *Handle) Release() {
 	h.once.Do(func() {
-		if h.Cached && h.Fetched() == 0 {
+		if h.Cached && Fetched(h.meter) == 0 {
 			h.cache.metrics.hits.Inc()
 		} else {
 			h.cache.metrics.misses.Inc()
 		}
-		h.ended.Store(h.entry.fetched.Load() + 1)
+		h.meter.end()
 		h.cache.unpin(h.entry)
 	})
 }
@@ -185,7 +175,7 @@ func (h *Handle) Release() {
 // Get pins a segment, fetching its index if it is not there. Several callers of one segment share a fetch, which goes on when one of them leaves.
 func (c *Cache) Get(ctx context.Context, s millstream.Segment) (*Handle, error) {
 	e, cached := c.pin(s)
-	h := &Handle{cache: c, entry: e, data: s.Data, began: e.fetched.Load(), Cached: cached}
+	h := &Handle{cache: c, entry: e, data: s.Data, meter: newMeter(e.fetched), Cached: cached}
 	for h.value == nil { // a load under way may be one that opens nothing
 		l, err := c.await(ctx, e, s, true)
 		if err != nil {
@@ -214,7 +204,7 @@ func (c *Cache) pin(s millstream.Segment) (e *entry, cached bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if e = c.entries[key]; e == nil {
-		e = &entry{key: key}
+		e = newEntry(key)
 		c.entries[key] = e
 	}
 	c.hold(e)

@@ -263,6 +263,37 @@ func TestSizeAndOpenFilesAreBounded(t *testing.T) {
 	check(t, c, segs[10]) // its files may have been closed
 }
 
+func TestMeters(t *testing.T) {
+	b := &counting{Bucket: blob.NewMemory()}
+	segs := put(t, b, 6)
+	size := func(i int) int64 { return segs[i].Data.Length + segs[i].Index.Length }
+	c := newCache(t, b, t.TempDir(), func(cfg *cache.Config) { cfg.MaxSize, cfg.MaxOpen = 3*size(5), 1 })
+	first := get(t, c, segs[0])
+	second := get(t, c, segs[0])
+	first.Release()
+	second.Release()
+	third := get(t, c, segs[0])
+	third.Release()
+	one := []*cache.Meter{first.Meter(), second.Meter(), third.Meter()}
+	if n := cache.Fetched(one...); n != size(0) {
+		t.Errorf("handles of one stay fetched %d bytes, want %d", n, size(0))
+	}
+	if n, whole := cache.Fetched(third.Meter()), cache.Fetched(third.Meter().Stay()); n != 0 || whole != size(0) {
+		t.Errorf("a later handle fetched %d bytes, want 0; the whole stay %d, want %d", n, whole, size(0))
+	}
+	for _, s := range segs[1:] {
+		check(t, c, s)
+	}
+	if c.Has(segs[0]) {
+		t.Fatal("the segment was to be evicted")
+	}
+	again := get(t, c, segs[0])
+	if n := cache.Fetched(append(one, again.Meter())...); n != 2*size(0) {
+		t.Errorf("two stays fetched %d bytes, want %d", n, 2*size(0))
+	}
+	again.Release()
+}
+
 func dirSize(t *testing.T, dir string) (n int64) {
 	t.Helper()
 	files, err := os.ReadDir(dir)

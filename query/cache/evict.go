@@ -217,7 +217,7 @@ func (c *Cache) takeOver() error {
 		}
 		e := c.entries[key]
 		if e == nil {
-			e = &entry{key: key}
+			e = newEntry(key)
 			c.entries[key] = e
 			all = append(all, e)
 		}
