@@ -362,7 +362,7 @@ func TestClusterPages(t *testing.T) {
 			t.Errorf("%s for the owner of another organization: %d", path, a.code)
 		}
 	}
-	if body := bob.get("/bobs/access").body; strings.Contains(body, "/cluster/") || !strings.Contains(body, "New user") && !strings.Contains(body, "Role") {
+	if body := bob.get("/bobs/access").body; strings.Contains(body, "/cluster/nodes") || strings.Contains(body, "/cluster/ownership") || !strings.Contains(body, "New user") && !strings.Contains(body, "Role") {
 		t.Error("the owner of another organization is led to the nodes")
 	}
 	if a := bob.get("/settings/configuration"); a.code != http.StatusForbidden || strings.Contains(bob.get("/settings").body, "/settings/configuration") {

@@ -131,4 +131,3 @@ document.addEventListener("click", (e) => {
   const b = (e.target as Element).closest?.<HTMLElement>("[data-copy-text]");
   if (b) void copy(b.dataset.copyText!, "Copied");
 });
-export { may };

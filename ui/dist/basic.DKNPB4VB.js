@@ -1,1 +1,0 @@
-import"./c.LHPTSAVO.js";import"./c.LM2A4VSH.js";

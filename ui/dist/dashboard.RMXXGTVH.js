@@ -1,1 +1,0 @@
-import"./c.VWUVQ6VL.js";import"./c.JE7HONJS.js";import"./c.CJ5TGV56.js";import"./c.MOAVTL4V.js";import"./c.4AQKCIMY.js";import"./c.XON7XQHJ.js";import"./c.NIMKLZQK.js";import"./c.LFUVUTXJ.js";import"./c.LM2A4VSH.js";
