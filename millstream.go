@@ -93,6 +93,10 @@ type Extent struct {
 	Checksum string
 }
 
+// IndexVersion is the version of the indexes that this program writes; the catalog has that of every segment's, and older ones are built anew. Version 2: dictionaries
+// have parts.
+const IndexVersion = 2
+
 // Segment is one immutable, published piece of a stream: a Parquet extent and its index extent. MinTime and MaxTime are both included, in ns.
 type Segment struct {
 	ID            SegmentID

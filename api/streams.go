@@ -71,7 +71,7 @@ type streamsView struct {
 type streamPatchBody struct {
 	RetentionDays *int      `json:"retention_days,omitempty" doc:"days; 0: the organization's"`
 	WriteMode     *string   `json:"write_mode,omitempty" doc:"wal, or empty for the node's"`
-	IndexedFields *[]string `json:"indexed_fields,omitempty"`
+	IndexedFields *[]string `json:"indexed_fields,omitempty" doc:"fields searched by whole values often; filters of them are built in the background, also for what is there"`
 	MaxFields     *int      `json:"max_fields,omitempty" doc:"further fields go to _overflow; 0: 2000"`
 }
 

@@ -1,10 +1,11 @@
-// Package compactor merges small segments into large ones, takes out what is past its retention, deletes dead objects and compares the catalog with the object
-// store. Every change that readers see is one transaction of the catalog, so two compactors on the same work cost effort and never a record. DESIGN.md says why it
+// Package compactor merges small segments into large ones, takes out what is past its retention, builds indexes that are missing or outdated, deletes dead objects and
+// compares the catalog with the object store. Every change that readers see is one transaction of the catalog, so two compactors on the same work cost effort and never a record. DESIGN.md says why it
 // is as it is.
 package compactor
 
 import (
 	"context"
+	"io"
 	"iter"
 	"log/slog"
 	"sync/atomic"
@@ -23,6 +24,7 @@ type catalog interface {
 	merges
 	collector
 	inventory
+	rebuilds
 	StreamIDs(ctx context.Context) ([]string, error)
 	OrganizationIDs(ctx context.Context) ([]string, error)
 }
@@ -31,6 +33,12 @@ type merges interface {
 	MergeCandidates(ctx context.Context, id millstream.StreamID) ([]store.Candidate, error)
 	ReplaceSegments(ctx context.Context, r store.Replacement) error
 	ExpireOld(ctx context.Context, id millstream.StreamID, fallbackDays int) (int64, error)
+	StreamByID(ctx context.Context, id millstream.StreamID) (store.Stream, error)
+}
+
+type rebuilds interface {
+	OutdatedIndexes(ctx context.Context, org millstream.OrgID, after *store.Outdated, most int) ([]store.Outdated, error)
+	LoseIndexes(ctx context.Context, keys []string) (int64, error)
 }
 
 type collector interface {
@@ -44,9 +52,10 @@ type inventory interface {
 	NamedObjects(ctx context.Context, keys []string, garbage bool) ([]string, error)
 }
 
-// bucket is what the compactor writes to, deletes from and lists; blob.Bucket fits.
+// bucket is the object store; blob.Bucket fits.
 type bucket interface {
 	blob.Uploader
+	Get(ctx context.Context, key string, off, n int64) (io.ReadCloser, error)
 	Delete(ctx context.Context, keys ...string) error
 	List(ctx context.Context, prefix string) iter.Seq2[blob.Info, error]
 }
@@ -72,6 +81,7 @@ type Config struct {
 	RetentionDays int           // of streams and organizations that set none; 0: for ever
 	Grace         time.Duration // between a segment's death and the deletion of its objects; see Grace
 	OrphanAge     time.Duration // of an object that nothing names, 24 h
+	RebuildRate   int64         // bytes of data a second that are read to build indexes, 32 MiB
 
 	Log        *slog.Logger
 	Registerer prometheus.Registerer
@@ -84,6 +94,7 @@ const (
 	DefaultGroups     = 4
 	DefaultOrphanAge  = 24 * time.Hour
 	leastGrace        = 15 * time.Minute
+	rebuildRate       = 32 << 20
 )
 
 // Grace is how long a dead segment's objects stay: twice the longest query, so that whoever has it in a snapshot can read it, and long enough for a database that
@@ -114,6 +125,9 @@ func New(cfg Config) *Compactor {
 	if cfg.OrphanAge <= 0 {
 		cfg.OrphanAge = DefaultOrphanAge
 	}
+	if cfg.RebuildRate <= 0 {
+		cfg.RebuildRate = rebuildRate
+	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
@@ -135,7 +149,7 @@ func (c *Compactor) Streams(ctx context.Context) ([]string, error) {
 	return c.cfg.Catalog.StreamIDs(ctx)
 }
 
-// Organizations are the units of Reconcile.
+// Organizations are the units of Reconcile and RebuildIndexes.
 func (c *Compactor) Organizations(ctx context.Context) ([]string, error) {
 	return c.cfg.Catalog.OrganizationIDs(ctx)
 }

@@ -37,6 +37,9 @@ func (c *Compactor) Compact(ctx context.Context, stream string) error {
 		return err
 	}
 	groups := Plan(all, c.cfg.Now(), c.cfg.TargetSize)
+	if err := c.chooseFilters(ctx, id, groups); err != nil {
+		return err
+	}
 	errs := make([]error, len(groups))
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -60,6 +63,21 @@ func (c *Compactor) Compact(ctx context.Context, stream string) error {
 	}
 	wg.Wait()
 	return errors.Join(errs...)
+}
+
+// chooseFilters tells merges of which fields to make filters where they encode rows. A stream that is gone has no live segments, and the merges will lose.
+func (c *Compactor) chooseFilters(ctx context.Context, id millstream.StreamID, groups []Group) error {
+	if len(groups) == 0 {
+		return nil
+	}
+	st, err := c.cfg.Catalog.StreamByID(ctx, id)
+	if err != nil && millstream.KindOf(err) != millstream.NotFound {
+		return err
+	}
+	for i := range groups {
+		groups[i].Indexed = st.IndexedFields
+	}
+	return nil
 }
 
 // merge makes one merge and counts how it ended. A lost race is no error: somebody else did the work.
@@ -102,7 +120,7 @@ func (c *Compactor) mergeGroup(ctx context.Context, g *Group) (millstream.Segmen
 	}
 	defer data.Close()
 	defer index.Close()
-	out, err := c.write(ctx, g, data, index)
+	out, indexed, err := c.write(ctx, g, data, index)
 	if err != nil {
 		return out, err
 	}
@@ -114,9 +132,13 @@ func (c *Compactor) mergeGroup(ctx context.Context, g *Group) (millstream.Segmen
 	if c.cfg.Warm != nil {
 		c.cfg.Warm(ctx, out)
 	}
-	err = c.publish(ctx, g, out)
+	r := store.Replacement{Node: c.cfg.Node, Incarnation: c.cfg.Incarnation(), Output: out, Indexed: indexed}
+	for i := range g.Inputs {
+		r.Inputs = append(r.Inputs, g.Inputs[i].ID)
+	}
+	err = c.replace(ctx, r)
 	if errors.Is(err, store.ErrLostRace) || errors.Is(err, store.ErrFenced) {
-		c.discard(ctx, out)
+		c.discard(ctx, out.ID, out.Data.Key, out.Index.Key)
 	}
 	c.step("published")
 	return out, err
@@ -132,8 +154,9 @@ func files(dir string) (data, index *os.File, err error) {
 	return data, index, nil
 }
 
-// write merges the inputs into the two files and reads the result's footers again before anybody relies on it.
-func (c *Compactor) write(ctx context.Context, g *Group, data, index *os.File) (out millstream.Segment, err error) {
+// write merges the inputs into the two files and reads the result's footers again before anybody relies on it. It returns of which fields the index has the filters
+// that the stream asks for.
+func (c *Compactor) write(ctx context.Context, g *Group, data, index *os.File) (out millstream.Segment, indexed []string, err error) {
 	handles := make([]*cache.Handle, 0, len(g.Inputs))
 	defer func() {
 		for _, h := range handles {
@@ -146,11 +169,11 @@ func (c *Compactor) write(ctx context.Context, g *Group, data, index *os.File) (
 			if millstream.KindOf(err) == millstream.NotFound { // collected after the plan
 				err = millstream.Wrap(millstream.Conflict, store.ErrLostRace, "%s", err)
 			}
-			return out, err
+			return out, nil, err
 		}
 		handles = append(handles, h)
 		if err := h.Complete(ctx); err != nil {
-			return out, err
+			return out, nil, err
 		}
 	}
 	first := g.Inputs[0].Segment
@@ -159,17 +182,17 @@ func (c *Compactor) write(ctx context.Context, g *Group, data, index *os.File) (
 		out.SchemaVersion = max(out.SchemaVersion, g.Inputs[i].SchemaVersion)
 	}
 	dw, iw := bufio.NewWriterSize(data, 1<<20), bufio.NewWriterSize(index, 256<<10)
-	info, err := mergeSources(ctx, dw, iw, first.Signal, handles)
+	info, err := mergeSources(ctx, dw, iw, first.Signal, handles, g.Indexed)
 	if err = errors.Join(err, dw.Flush(), iw.Flush()); err != nil {
-		return out, err
+		return out, nil, err
 	}
 	out.MinTime, out.MaxTime, out.Rows = info.MinTime, info.MaxTime, info.Rows
 	out.Data = millstream.Extent{Length: info.DataSize, Checksum: info.DataSum}
 	out.Index = millstream.Extent{Length: info.IndexSize, Checksum: info.IndexSum}
-	return out, reread(out, data, index)
+	return out, info.Indexed, reread(out, data, index)
 }
 
-func mergeSources(ctx context.Context, data, index io.Writer, signal millstream.Signal, handles []*cache.Handle) (segment.Info, error) {
+func mergeSources(ctx context.Context, data, index io.Writer, signal millstream.Signal, handles []*cache.Handle, indexed []string) (segment.Info, error) {
 	stop := func(w io.Writer) io.Writer { return untilDone{ctx, w} }
 	data, index = stop(data), stop(index)
 	if signal == millstream.Metrics {
@@ -191,7 +214,7 @@ func mergeSources(ctx context.Context, data, index io.Writer, signal millstream.
 		}
 		in[i] = src
 	}
-	return segment.Merge(data, index, in, segment.Options{})
+	return segment.Merge(data, index, in, segment.Options{Indexed: indexed})
 }
 
 // untilDone is a writer that fails when its context has ended, so that a merge can be stopped.
@@ -244,17 +267,13 @@ func (c *Compactor) upload(ctx context.Context, out *millstream.Segment, data, i
 	if err := put(&out.Data, data, ".parquet"); err != nil {
 		return err
 	}
-	return put(&out.Index, index, ".index")
+	return put(&out.Index, index, indexExt)
 }
 
 // publishTries is how often a publish whose outcome is unknown is repeated; it changes nothing if it went through.
 const publishTries = 5
 
-func (c *Compactor) publish(ctx context.Context, g *Group, out millstream.Segment) (err error) {
-	r := store.Replacement{Node: c.cfg.Node, Incarnation: c.cfg.Incarnation(), Output: out}
-	for i := range g.Inputs {
-		r.Inputs = append(r.Inputs, g.Inputs[i].ID)
-	}
+func (c *Compactor) replace(ctx context.Context, r store.Replacement) (err error) {
 	for try := range publishTries {
 		if err = c.cfg.Catalog.ReplaceSegments(ctx, r); err == nil || millstream.KindOf(err) == millstream.Conflict || millstream.KindOf(err) == millstream.Internal && !unsure(err) {
 			return err
@@ -274,9 +293,9 @@ func unsure(err error) bool {
 	return !errors.As(err, &known)
 }
 
-// discard deletes the objects of a merge that is certainly not published. Should it fail, reconciliation finds them.
-func (c *Compactor) discard(ctx context.Context, out millstream.Segment) {
-	if err := c.cfg.Bucket.Delete(context.WithoutCancel(ctx), out.Data.Key, out.Index.Key); err != nil {
-		c.log.Warn("the objects of a discarded merge could not be deleted; reconciliation will", "segment", out.ID, "error", err)
+// discard deletes the objects that were made for a segment that is certainly not published. Should it fail, reconciliation finds them.
+func (c *Compactor) discard(ctx context.Context, id millstream.SegmentID, keys ...string) {
+	if err := c.cfg.Bucket.Delete(context.WithoutCancel(ctx), keys...); err != nil {
+		c.log.Warn("the objects of a discarded segment could not be deleted; reconciliation will", "segment", id, "error", err)
 	}
 }

@@ -31,8 +31,9 @@ const (
 
 // Group is segments of one stream to be merged into one of a level.
 type Group struct {
-	Inputs []store.Candidate
-	Level  int
+	Inputs  []store.Candidate
+	Level   int
+	Indexed []string // fields of which the stream wants filters
 }
 
 // Bytes is how much the group's objects hold.

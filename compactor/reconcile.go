@@ -19,6 +19,7 @@ const (
 	fewOrphans  = 100
 	pageObjects = 5000 // compared at a time
 	maxMissing  = 100  // of a report
+	indexExt    = ".index"
 )
 
 // Report is what a reconciliation found.
@@ -26,7 +27,8 @@ type Report struct {
 	Objects int      // in the store
 	Orphans int      // objects older than OrphanAge that nothing names
 	Deleted int      // of the orphans
-	Missing []string // objects that the catalog names and the store lacks, 100 at most
+	Missing []string // objects of data that the catalog names and the store lacks, 100 at most
+	Indexes int      // live segments whose index object the store lacks: they get another
 }
 
 // reconciliation is one walk over an organization's objects, in key order, beside its catalog rows.
@@ -41,7 +43,8 @@ type reconciliation struct {
 }
 
 // Reconcile compares an organization's catalog rows with the objects in the store. Orphans, as a crash between upload and publish leaves them, are deleted after
-// OrphanAge, unless they are so many that the catalog is more likely to be wrong. Objects that are missing are told loudly and nothing else.
+// OrphanAge, unless they are so many that the catalog is more likely to be wrong. Data that is missing is told loudly and nothing else; an index that is missing is
+// noted in the catalog, so that it is built anew.
 func (c *Compactor) Reconcile(ctx context.Context, org string) (Report, error) {
 	now, err := c.storeTime(ctx)
 	if err != nil {
@@ -134,12 +137,34 @@ func (r *reconciliation) missing(ctx context.Context, keys []string) error {
 		return nil
 	}
 	lost, err := r.c.cfg.Catalog.NamedObjects(ctx, lost, false)
+	if err != nil {
+		return err
+	}
+	var indexes []string
 	for _, key := range lost {
+		if strings.HasSuffix(key, indexExt) {
+			indexes = append(indexes, key)
+			continue
+		}
 		r.c.metrics.missing.Inc()
 		r.c.log.Error("an object that the catalog names is not in the store: its rows are lost", "organization", r.org, "key", key)
 		if len(r.report.Missing) < maxMissing {
 			r.report.Missing = append(r.report.Missing, key)
 		}
+	}
+	return r.missingIndexes(ctx, indexes)
+}
+
+// missingIndexes has indexes built anew whose objects are lost. Those of dead segments, which only old snapshots read, are not worth it.
+func (r *reconciliation) missingIndexes(ctx context.Context, keys []string) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	n, err := r.c.cfg.Catalog.LoseIndexes(ctx, keys)
+	r.report.Indexes += int(n)
+	r.c.metrics.lostIndexes.Add(float64(n))
+	if n > 0 {
+		r.c.log.Error("index objects that the catalog names are not in the store: queries of their segments fail until they are built anew", "organization", r.org, "segments", n, "first", keys[0])
 	}
 	return err
 }

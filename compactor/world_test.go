@@ -26,6 +26,7 @@ var ctx = context.Background()
 // world is a real catalog, an object store in memory and an intake that publishes what the test says.
 type world struct {
 	t           testing.TB
+	url         string // of the database
 	store       *store.Store
 	bucket      *blob.Memory
 	org         millstream.OrgID
@@ -37,7 +38,8 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{t: t, store: storetest.New(t), bucket: blob.NewMemory(), wal: millstream.WALID(uuid.NewString())}
+	url := storetest.URL(t)
+	w := &world{t: t, url: url, store: storetest.Open(t, url), bucket: blob.NewMemory(), wal: millstream.WALID(uuid.NewString())}
 	w.org = storetest.Org(t, w.store)
 	w.node = millstream.Member{ID: "node-1", Addr: "127.0.0.1:1", Roles: []string{"standalone"}, MilliCPU: 2000, Version: "test"}
 	var err error

@@ -3,6 +3,7 @@ package segment
 import (
 	"encoding/hex"
 	"io"
+	"slices"
 	"sync"
 
 	"github.com/zeebo/blake3"
@@ -14,6 +15,9 @@ import (
 type Options struct {
 	Level     int  // zstd level; 0 and 1 are the fastest
 	TimeOrder bool // keep rows in time order within runs instead of clustering them
+	// Indexed are fields whose values get a filter beside what they have anyway, so that a search for a whole value skips the runs without it. It counts for fields
+	// of texts with many values; of all others the index knows the values, or their bounds. A run that a merge copies keeps the filters that it has.
+	Indexed []string
 }
 
 // Info describes a segment that was written. Times are in ns, both included; sums are hex BLAKE3-256 of each object's bytes.
@@ -24,6 +28,7 @@ type Info struct {
 	IndexSize         int64
 	DataSum, IndexSum string
 	Fields            []FieldStat
+	Indexed           []string // of Options.Indexed those that every run has what it should of
 }
 
 // maxRunBytes bounds the values of a run, so that encoding one takes bounded memory, and so does reading a block of it, here and in DuckDB, which reads a row
@@ -43,6 +48,7 @@ func Encode(data, index io.Writer, batches []*millstream.Batch, o Options) (Info
 		return Info{}, millstream.Errorf(millstream.Invalid, "a segment needs at least one record")
 	}
 	f := newFileWriter(data, index)
+	f.indexed = o.Indexed
 	for _, fd := range t.fields {
 		f.field(FieldStat{Name: fd.name, Type: fd.typ, WideInt: fd.wide})
 	}
@@ -58,6 +64,7 @@ func eachRun(t *table, o Options, f func(info runInfo, cols []column, data, inde
 	if w == nil || o.Level > 1 {
 		w = newRunWriter(o.Level)
 	}
+	w.setIndexed(o.Indexed)
 	if o.Level <= 1 {
 		defer runWriters.Put(w)
 	}
@@ -86,6 +93,8 @@ type fileWriter struct {
 	byName      map[string]int
 	runs        []runInfo
 	parquet     parquetFooter
+	indexed     []string        // Options.Indexed
+	lacking     map[string]bool // of them, those that some run has no filter of
 }
 
 // counter counts and sums what passes through.
@@ -123,17 +132,30 @@ func (f *fileWriter) run(info runInfo, cols []column, data, index []byte) error 
 			return err
 		}
 	}
-	info.dataBase, info.base = f.data.n, f.index.n
-	for i := range cols {
-		if k, ok := f.byName[cols[i].name]; ok {
-			f.fields[k].Rows += cols[i].rows
-		}
-	}
+	info.dataBase = f.data.n
 	if err := f.data.write(data); err != nil {
 		return err
 	}
 	if err := f.parquet.rowGroup(f, info, cols); err != nil {
 		return err
+	}
+	return f.addRun(info, cols, index)
+}
+
+// addRun appends a run whose data is written to the index.
+func (f *fileWriter) addRun(info runInfo, cols []column, index []byte) error {
+	info.base = f.index.n
+	for i := range cols {
+		c := &cols[i]
+		if k, ok := f.byName[c.name]; ok {
+			f.fields[k].Rows += c.rows
+		}
+		if c.typ == millstream.String && c.values == nil && c.bloom.size == 0 && slices.Contains(f.indexed, c.name) {
+			if f.lacking == nil {
+				f.lacking = map[string]bool{}
+			}
+			f.lacking[c.name] = true
+		}
 	}
 	f.runs = append(f.runs, info)
 	return f.index.write(index)
@@ -154,6 +176,13 @@ func (f *fileWriter) close() (Info, error) {
 	if err := f.data.write(footer); err != nil {
 		return Info{}, err
 	}
+	out, err := f.closeIndex()
+	out.DataSize, out.DataSum = f.data.n, hex.EncodeToString(f.data.sum.Sum(nil))
+	return out, err
+}
+
+// closeIndex writes the index's footer. The result says nothing of the data's bytes.
+func (f *fileWriter) closeIndex() (Info, error) {
 	out := Info{MinTime: f.runs[0].minTime, MaxTime: f.runs[0].maxTime, Fields: f.fields}
 	var w writer
 	w.uint(uint64(len(f.fields)))
@@ -179,7 +208,11 @@ func (f *fileWriter) close() (Info, error) {
 	if err := f.index.write(w.p); err != nil {
 		return Info{}, err
 	}
-	out.DataSize, out.IndexSize = f.data.n, f.index.n
-	out.DataSum, out.IndexSum = hex.EncodeToString(f.data.sum.Sum(nil)), hex.EncodeToString(f.index.sum.Sum(nil))
+	out.IndexSize, out.IndexSum = f.index.n, hex.EncodeToString(f.index.sum.Sum(nil))
+	for _, name := range f.indexed {
+		if !f.lacking[name] {
+			out.Indexed = append(out.Indexed, name)
+		}
+	}
 	return out, nil
 }

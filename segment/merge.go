@@ -15,6 +15,7 @@ import (
 // hold a field under another type than the whole has it, are encoded anew.
 func Merge(data, index io.Writer, in []*Reader, o Options) (Info, error) {
 	m := merger{out: newFileWriter(data, index), level: o}
+	m.out.indexed = o.Indexed
 	all := m.plan(in)
 	if len(all) == 0 {
 		return Info{}, millstream.Errorf(millstream.Invalid, "a merge needs at least one segment")

@@ -22,6 +22,7 @@ const maxStat = 64
 
 // runWriter encodes runs of a table: the bytes of the Parquet row group and those of the run's part of the index.
 type runWriter struct {
+	indexed map[string]bool // Options.Indexed
 	comp    *compressor
 	pack    packer
 	dict    dictionary
@@ -42,6 +43,13 @@ func newRunWriter(level int) *runWriter {
 	return &runWriter{comp: comp, pack: packer{comp: comp}, dict: dictionary{seed: maphash.MakeSeed()}}
 }
 
+func (w *runWriter) setIndexed(fields []string) {
+	w.indexed = make(map[string]bool, len(fields))
+	for _, f := range fields {
+		w.indexed[f] = true
+	}
+}
+
 // write encodes the given rows of t, which are in time order. The result is in w.data and w.index; the header region is within the index.
 func (w *runWriter) write(t *table, refs []ref, main int) (runInfo, error) {
 	w.data, w.index.p, w.cols = w.data[:0], w.index.p[:0], w.cols[:0]
@@ -60,6 +68,13 @@ func (w *runWriter) write(t *table, refs []ref, main int) (runInfo, error) {
 			return info, err
 		}
 	}
+	info.dataSize = int64(len(w.data))
+	w.header(&info)
+	return info, nil
+}
+
+// header ends the run's part of the index with what is known of its columns.
+func (w *runWriter) header(info *runInfo) {
 	var h writer
 	h.uint(uint64(len(w.cols)))
 	for i := range w.cols {
@@ -67,8 +82,7 @@ func (w *runWriter) write(t *table, refs []ref, main int) (runInfo, error) {
 	}
 	info.header = region{int64(len(w.index.p)), int64(len(h.p)), checksum(h.p)}
 	w.index.p = append(w.index.p, h.p...)
-	info.dataSize, info.size = int64(len(w.data)), int64(len(w.index.p))
-	return info, nil
+	info.size = int64(len(w.index.p))
 }
 
 // reorder clusters the rows by the main text, whose tokens it leaves marked in w.main.
@@ -130,20 +144,28 @@ func (w *runWriter) field(f *tableField, tokensReady bool) error {
 	}
 	col := &w.cols[len(w.cols)-1]
 	col.wide = f.wide
-	if f.typ != millstream.String || col.values != nil {
-		return nil
-	}
-	if IsID(f.name) {
-		w.bloom(col, dict)
-		return nil
-	}
-	if tokensReady {
-		col.tokens = w.main.write(&w.index, w.comp)
-		return nil
-	}
-	w.tokenize(dict)
-	col.tokens = w.tokens.write(&w.index, w.comp)
+	w.lookups(col, dict, tokensReady)
 	return nil
+}
+
+// lookups writes what finds the values of a column of texts: a filter of whole values of identifiers and of fields that are to be indexed, and the tokens of all but
+// identifiers. The values of a small dictionary are in the header already.
+func (w *runWriter) lookups(col *column, dict, tokensReady bool) {
+	if col.typ != millstream.String || col.values != nil {
+		return
+	}
+	id := IsID(col.name)
+	if id || w.indexed[col.name] {
+		w.bloom(col, dict)
+	}
+	switch {
+	case id:
+	case tokensReady:
+		col.tokens = w.main.write(&w.index, w.comp)
+	default:
+		w.tokenize(dict)
+		col.tokens = w.tokens.write(&w.index, w.comp)
+	}
 }
 
 func (w *runWriter) bloom(col *column, dict bool) {

@@ -54,6 +54,7 @@ type Replacement struct {
 	Incarnation int64
 	Inputs      []millstream.SegmentID
 	Output      millstream.Segment
+	Indexed     []string // fields that Output's index has filters of because the stream asked for them
 }
 
 // ReplaceSegments makes a merged segment visible in place of its inputs, in one transaction: the fence is checked, the inputs are locked and must all be live,
@@ -127,7 +128,7 @@ func mergedParams(r Replacement) db.InsertMergedParams {
 		Level: int16(g.Level), SchemaVersion: g.SchemaVersion,
 		DataKey: g.Data.Key, DataOffset: g.Data.Offset, DataLength: g.Data.Length, DataSum: g.Data.Checksum,
 		IndexKey: g.Index.Key, IndexOffset: g.Index.Offset, IndexLength: g.Index.Length, IndexSum: g.Index.Checksum,
-		NodeID: string(r.Node), Incarnation: r.Incarnation, Inputs: texts(r.Inputs),
+		NodeID: string(r.Node), Incarnation: r.Incarnation, IndexVersion: millstream.IndexVersion, IndexFields: escapeAll(r.Indexed), Inputs: texts(r.Inputs),
 	}
 }
 

@@ -124,7 +124,7 @@ func refuse(why error, f millstream.Flush, format string, args ...any) error {
 func segmentParams(f millstream.Flush) db.InsertSegmentsParams {
 	n := len(f.Segments)
 	p := db.InsertSegmentsParams{
-		WalID: string(f.WAL), WalFrom: int64(f.From), WalTo: int64(f.To), Checksum: f.Checksum, NodeID: string(f.Node), Incarnation: f.Incarnation,
+		WalID: string(f.WAL), WalFrom: int64(f.From), WalTo: int64(f.To), Checksum: f.Checksum, NodeID: string(f.Node), Incarnation: f.Incarnation, IndexVersion: millstream.IndexVersion,
 		Ids: make([]string, n), Streams: make([]string, n), MinTimes: make([]int64, n), MaxTimes: make([]int64, n), RowCounts: make([]int64, n),
 		Levels: make([]int16, n), SchemaVersions: make([]int64, n),
 		DataKeys: make([]string, n), DataOffsets: make([]int64, n), DataLengths: make([]int64, n), DataSums: make([]string, n),

@@ -1547,7 +1547,7 @@ func (s StreamPage) settings() templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 137, "</textarea> <small id=\"indexed-help\">One a line, for fields that are searched by value often; from the next flush on.</small></div><div><button class=\"btn primary\">Save</button></div></form>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 137, "</textarea> <small id=\"indexed-help\">One a line, for fields that are searched by whole values often. Background work builds their filters, also for records that are there.</small></div><div><button class=\"btn primary\">Save</button></div></form>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -10,6 +10,9 @@ import (
 	"github.com/millstream/millstream/internal/config"
 )
 
+// rebuildInterval is how often outdated and missing indexes are looked for.
+const rebuildInterval = 5 * time.Minute
+
 // reconcileInterval is how often the catalog is compared with the object store. What it finds is at least a day old.
 const reconcileInterval = 6 * time.Hour
 
@@ -32,7 +35,18 @@ func (p *parts) newJobs() error {
 		_, err := p.compactor.Reconcile(ctx, org)
 		return err
 	}})
+	p.jobs.Add(work, cluster.Job{Work: cluster.IndexRebuild, Interval: rebuildInterval, Units: p.compactor.Organizations, Run: p.compactor.RebuildIndexes})
 	return nil
+}
+
+// lostIndex notes that a segment's index is not in the object store, or not whole: a compactor builds another.
+func (p *parts) lostIndex(ctx context.Context, s millstream.Segment) {
+	news, err := p.store.LoseIndex(ctx, s)
+	if err != nil {
+		p.log.Warn("a lost index could not be noted; whoever misses it next will", "segment", s.ID, "error", err)
+	} else if news {
+		p.log.Error("the index of a segment is damaged or gone: queries of it fail until a compactor has built another", "segment", s.ID, "key", s.Index.Key)
+	}
 }
 
 func (p *parts) newCompactor() error {

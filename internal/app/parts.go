@@ -248,7 +248,7 @@ func walOptions(c *config.WAL) wal.Options {
 // openCache opens the local copies of segments, which queries and merges share.
 func (p *parts) openCache(closers *closers) (err error) {
 	c := &p.cfg.Cache
-	p.segments, err = cache.Open(cache.Config{Bucket: p.bucket, Dir: c.Dir, MaxSize: int64(c.MaxSize), MinFree: int64(c.MinFree), Open: query.SegmentOpener(), Log: p.log, Registerer: p.registry})
+	p.segments, err = cache.Open(cache.Config{Bucket: p.bucket, Dir: c.Dir, MaxSize: int64(c.MaxSize), MinFree: int64(c.MinFree), Open: query.SegmentOpener(), Lost: p.lostIndex, Log: p.log, Registerer: p.registry})
 	if err == nil {
 		closers.add(p.segments.Close)
 	}

@@ -30,7 +30,9 @@ type Config struct {
 	MinFree int64 // bytes to leave free on the disk
 	MaxOpen int   // segments kept open beside the pinned ones; 0: DefaultMaxOpen
 	// Open makes a reader of a segment's two files. The readers share the files, which stay open as long as the value is in use.
-	Open       func(s millstream.Segment, data, index File) (any, error)
+	Open func(s millstream.Segment, data, index File) (any, error)
+	// Lost is told of a segment whose index is gone or not what the catalog says, also when it is fetched again; nil: nobody is.
+	Lost       func(ctx context.Context, s millstream.Segment)
 	Log        *slog.Logger
 	Registerer prometheus.Registerer
 }

@@ -48,6 +48,9 @@ func (c *Cache) whole(x millstream.Extent) bool {
 // load makes a segment's index present and checked and, if open is asked, its files open.
 func (c *Cache) load(ctx context.Context, e *entry, s millstream.Segment, open bool) (err error) {
 	path, err := c.needIndex(ctx, e, s.Index)
+	if err != nil && c.cfg.Lost != nil && lost(s, err) {
+		c.cfg.Lost(ctx, s)
+	}
 	if err != nil || !open {
 		return err
 	}
@@ -82,6 +85,11 @@ func (c *Cache) load(ctx context.Context, e *entry, s millstream.Segment, open b
 	e.value, e.files, e.blocks = value, files, blocks
 	c.mu.Unlock()
 	return nil
+}
+
+// lost says whether an error of fetching an index means that its bytes are not in the store: they differ, the object is shorter, or it is gone, and that alone.
+func lost(s millstream.Segment, err error) bool {
+	return errors.Is(err, errDamaged) || millstream.KindOf(err) == millstream.Invalid || errors.Is(err, ErrGone) && s.Index.Key != s.Data.Key
 }
 
 // openInPlace opens an object that is a local file, checked once in a process.

@@ -218,14 +218,19 @@ func (w *writer) row(c *Chunk) error {
 		r.Labels = []byte(w.lastKey)
 	}
 	w.rows = append(w.rows, r)
-	w.info.MinTime, w.info.MaxTime = min(w.info.MinTime, c.Min), max(w.info.MaxTime, c.Max)
-	if c.Enc != EncExemplars {
-		w.samples += int64(c.Count)
-	}
+	w.note(c)
 	if len(w.rows) < writeRows {
 		return nil
 	}
 	return w.flushRows()
+}
+
+// note counts a row into what is said of the whole.
+func (w *writer) note(c *Chunk) {
+	w.info.MinTime, w.info.MaxTime = min(w.info.MinTime, c.Min), max(w.info.MaxTime, c.Max)
+	if c.Enc != EncExemplars {
+		w.samples += int64(c.Count)
+	}
 }
 
 func (w *writer) flushRows() error {
@@ -250,6 +255,12 @@ func (w *writer) close() (segment.Info, error) {
 	if err := w.closeParquet(); err != nil {
 		return segment.Info{}, err
 	}
+	w.info.DataSize, w.info.DataSum = w.data.n, w.data.sum()
+	return w.closeIndex()
+}
+
+// closeIndex writes the index.
+func (w *writer) closeIndex() (segment.Info, error) {
 	w.builder.dataSize, w.builder.samples = w.data.n, w.samples
 	w.builder.min, w.builder.max = w.info.MinTime, w.info.MaxTime
 	if err := w.builder.write(&w.index); err != nil {
@@ -257,7 +268,6 @@ func (w *writer) close() (segment.Info, error) {
 	}
 	w.info.Rows = w.samples
 	w.info.MinTime, w.info.MaxTime = nanoseconds(w.info.MinTime), nanoseconds(w.info.MaxTime)
-	w.info.DataSize, w.info.DataSum = w.data.n, w.data.sum()
 	w.info.IndexSize, w.info.IndexSum = w.index.n, w.index.sum()
 	return w.info, nil
 }

@@ -136,10 +136,11 @@ func (q *Queries) Garbage(ctx context.Context, most int32) ([]string, error) {
 
 const insertMerged = `-- name: InsertMerged :exec
 INSERT INTO segments (id, org_id, stream_id, signal, min_time, max_time, row_count, level, schema_version,
-    data_key, data_offset, data_length, data_sum, index_key, index_offset, index_length, index_sum, wal_id, wal_from, wal_to, node_id, incarnation, created_at)
+    data_key, data_offset, data_length, data_sum, index_key, index_offset, index_length, index_sum, wal_id, wal_from, wal_to, node_id, incarnation,
+    index_version, index_fields, created_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9,
     $10, $11, $12, $13, $14, $15, $16, $17, NULL, 0, 0, $18, $19,
-    (SELECT max(i.created_at) FROM segments i WHERE i.id = ANY (CAST($20::text[] AS uuid[]))))
+    $20, $21::text[], (SELECT max(i.created_at) FROM segments i WHERE i.id = ANY (CAST($22::text[] AS uuid[]))))
 `
 
 type InsertMergedParams struct {
@@ -162,6 +163,8 @@ type InsertMergedParams struct {
 	IndexSum      string
 	NodeID        string
 	Incarnation   int64
+	IndexVersion  int16
+	IndexFields   []string
 	Inputs        []string
 }
 
@@ -187,6 +190,8 @@ func (q *Queries) InsertMerged(ctx context.Context, arg InsertMergedParams) erro
 		arg.IndexSum,
 		arg.NodeID,
 		arg.Incarnation,
+		arg.IndexVersion,
+		arg.IndexFields,
 		arg.Inputs,
 	)
 	return err
@@ -230,6 +235,36 @@ func (q *Queries) LockInputs(ctx context.Context, ids []string) ([]LockInputsRow
 	return items, nil
 }
 
+const loseIndex = `-- name: LoseIndex :execrows
+UPDATE segments SET index_version = 0 WHERE id = $1 AND index_sum = $2 AND state = 'live' AND index_version <> 0
+`
+
+type LoseIndexParams struct {
+	ID       string
+	IndexSum string
+}
+
+func (q *Queries) LoseIndex(ctx context.Context, arg LoseIndexParams) (int64, error) {
+	result, err := q.db.Exec(ctx, loseIndex, arg.ID, arg.IndexSum)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const loseIndexes = `-- name: LoseIndexes :execrows
+UPDATE segments SET index_version = 0 WHERE index_key = ANY ($1::text[]) AND index_key <> data_key AND state = 'live' AND index_version <> 0
+`
+
+// It may read the whole table: it is for the few objects that are missing.
+func (q *Queries) LoseIndexes(ctx context.Context, keys []string) (int64, error) {
+	result, err := q.db.Exec(ctx, loseIndexes, keys)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const markReplaced = `-- name: MarkReplaced :execrows
 UPDATE segments SET state = 'replaced', dead_at = now() WHERE id = ANY (CAST($1::text[] AS uuid[])) AND state = 'live'
 `
@@ -243,7 +278,7 @@ func (q *Queries) MarkReplaced(ctx context.Context, ids []string) (int64, error)
 }
 
 const mergeCandidates = `-- name: MergeCandidates :many
-SELECT g.id, g.org_id, g.stream_id, g.signal, g.min_time, g.max_time, g.row_count, g.level, g.schema_version, g.data_key, g.data_offset, g.data_length, g.data_sum, g.index_key, g.index_offset, g.index_length, g.index_sum, g.wal_id, g.wal_from, g.wal_to, g.state, g.dead_at, g.node_id, g.incarnation, g.created_at, extract(epoch FROM now() - g.created_at)::float8 AS age_secs FROM segments g
+SELECT g.id, g.org_id, g.stream_id, g.signal, g.min_time, g.max_time, g.row_count, g.level, g.schema_version, g.data_key, g.data_offset, g.data_length, g.data_sum, g.index_key, g.index_offset, g.index_length, g.index_sum, g.wal_id, g.wal_from, g.wal_to, g.state, g.dead_at, g.node_id, g.incarnation, g.created_at, g.index_version, g.index_fields, extract(epoch FROM now() - g.created_at)::float8 AS age_secs FROM segments g
 WHERE g.stream_id = $1 AND g.state = 'live' ORDER BY g.created_at, g.id
 `
 
@@ -287,6 +322,8 @@ func (q *Queries) MergeCandidates(ctx context.Context, streamID string) ([]Merge
 			&i.Segment.NodeID,
 			&i.Segment.Incarnation,
 			&i.Segment.CreatedAt,
+			&i.Segment.IndexVersion,
+			&i.Segment.IndexFields,
 			&i.AgeSecs,
 		); err != nil {
 			return nil, err
@@ -410,6 +447,87 @@ func (q *Queries) OrganizationIDs(ctx context.Context) ([]string, error) {
 			return nil, err
 		}
 		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const outdatedIndexes = `-- name: OutdatedIndexes :many
+SELECT g.id, g.org_id, g.stream_id, g.signal, g.min_time, g.max_time, g.row_count, g.level, g.schema_version, g.data_key, g.data_offset, g.data_length, g.data_sum, g.index_key, g.index_offset, g.index_length, g.index_sum, g.wal_id, g.wal_from, g.wal_to, g.state, g.dead_at, g.node_id, g.incarnation, g.created_at, g.index_version, g.index_fields, extract(epoch FROM now() - g.created_at)::float8 AS age_secs, s.indexed_fields FROM segments g JOIN streams s ON s.id = g.stream_id
+WHERE s.org_id = $1 AND g.state = 'live' AND (g.max_time, g.id) < ($2::bigint, $3::uuid)
+    AND (g.index_version < $4::smallint OR s.signal <> $5::smallint AND NOT s.indexed_fields <@ g.index_fields)
+ORDER BY g.max_time DESC, g.id DESC LIMIT $6::integer
+`
+
+type OutdatedIndexesParams struct {
+	OrgID      string
+	BeforeTime int64
+	BeforeID   string
+	Version    int16
+	Metrics    int16
+	Most       int32
+}
+
+type OutdatedIndexesRow struct {
+	Segment       Segment
+	AgeSecs       float64
+	IndexedFields []string
+}
+
+// Live segments of an organization whose index is of an older version, missing, or without a filter that their stream asks for; newest first, from a place on. It
+// reads all of the organization's live segments. Metric segments have no filters of fields.
+func (q *Queries) OutdatedIndexes(ctx context.Context, arg OutdatedIndexesParams) ([]OutdatedIndexesRow, error) {
+	rows, err := q.db.Query(ctx, outdatedIndexes,
+		arg.OrgID,
+		arg.BeforeTime,
+		arg.BeforeID,
+		arg.Version,
+		arg.Metrics,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []OutdatedIndexesRow
+	for rows.Next() {
+		var i OutdatedIndexesRow
+		if err := rows.Scan(
+			&i.Segment.ID,
+			&i.Segment.OrgID,
+			&i.Segment.StreamID,
+			&i.Segment.Signal,
+			&i.Segment.MinTime,
+			&i.Segment.MaxTime,
+			&i.Segment.RowCount,
+			&i.Segment.Level,
+			&i.Segment.SchemaVersion,
+			&i.Segment.DataKey,
+			&i.Segment.DataOffset,
+			&i.Segment.DataLength,
+			&i.Segment.DataSum,
+			&i.Segment.IndexKey,
+			&i.Segment.IndexOffset,
+			&i.Segment.IndexLength,
+			&i.Segment.IndexSum,
+			&i.Segment.WalID,
+			&i.Segment.WalFrom,
+			&i.Segment.WalTo,
+			&i.Segment.State,
+			&i.Segment.DeadAt,
+			&i.Segment.NodeID,
+			&i.Segment.Incarnation,
+			&i.Segment.CreatedAt,
+			&i.Segment.IndexVersion,
+			&i.Segment.IndexFields,
+			&i.AgeSecs,
+			&i.IndexedFields,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

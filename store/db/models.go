@@ -179,6 +179,8 @@ type Segment struct {
 	NodeID        string
 	Incarnation   int64
 	CreatedAt     time.Time
+	IndexVersion  int16
+	IndexFields   []string
 }
 
 type Session struct {

@@ -136,10 +136,10 @@ WITH published AS (
 ), inserted AS (
     INSERT INTO segments (id, org_id, stream_id, signal, min_time, max_time, row_count, level, schema_version,
         data_key, data_offset, data_length, data_sum, index_key, index_offset, index_length, index_sum,
-        wal_id, wal_from, wal_to, node_id, incarnation)
+        wal_id, wal_from, wal_to, node_id, incarnation, index_version)
     SELECT g.id, s.org_id, s.id, s.signal, g.min_time, g.max_time, g.row_count, g.level, g.schema_version,
         g.data_key, g.data_offset, g.data_length, g.data_sum, g.index_key, g.index_offset, g.index_length, g.index_sum,
-        $1::uuid, $2::bigint, $3::bigint, $20::text, $21::bigint
+        $1::uuid, $2::bigint, $3::bigint, $20::text, $21::bigint, $22::smallint
     FROM given g JOIN streams s ON s.id = g.stream_id
     RETURNING org_id
 ), numbered AS (
@@ -170,6 +170,7 @@ type InsertSegmentsParams struct {
 	IndexSums      []string
 	NodeID         string
 	Incarnation    int64
+	IndexVersion   int16
 }
 
 // Everything a published range became. The parallel arrays are one segment a position. Segments of streams that are gone are left out. Listeners are told the
@@ -197,12 +198,13 @@ func (q *Queries) InsertSegments(ctx context.Context, arg InsertSegmentsParams) 
 		arg.IndexSums,
 		arg.NodeID,
 		arg.Incarnation,
+		arg.IndexVersion,
 	)
 	return err
 }
 
 const liveSegment = `-- name: LiveSegment :one
-SELECT g.id, g.org_id, g.stream_id, g.signal, g.min_time, g.max_time, g.row_count, g.level, g.schema_version, g.data_key, g.data_offset, g.data_length, g.data_sum, g.index_key, g.index_offset, g.index_length, g.index_sum, g.wal_id, g.wal_from, g.wal_to, g.state, g.dead_at, g.node_id, g.incarnation, g.created_at, s.name AS stream FROM segments g JOIN streams s ON s.id = g.stream_id
+SELECT g.id, g.org_id, g.stream_id, g.signal, g.min_time, g.max_time, g.row_count, g.level, g.schema_version, g.data_key, g.data_offset, g.data_length, g.data_sum, g.index_key, g.index_offset, g.index_length, g.index_sum, g.wal_id, g.wal_from, g.wal_to, g.state, g.dead_at, g.node_id, g.incarnation, g.created_at, g.index_version, g.index_fields, s.name AS stream FROM segments g JOIN streams s ON s.id = g.stream_id
 WHERE g.id = $1 AND g.org_id = $2 AND g.state = 'live'
 `
 
@@ -245,13 +247,15 @@ func (q *Queries) LiveSegment(ctx context.Context, arg LiveSegmentParams) (LiveS
 		&i.Segment.NodeID,
 		&i.Segment.Incarnation,
 		&i.Segment.CreatedAt,
+		&i.Segment.IndexVersion,
+		&i.Segment.IndexFields,
 		&i.Stream,
 	)
 	return i, err
 }
 
 const streamSegments = `-- name: StreamSegments :many
-SELECT id, org_id, stream_id, signal, min_time, max_time, row_count, level, schema_version, data_key, data_offset, data_length, data_sum, index_key, index_offset, index_length, index_sum, wal_id, wal_from, wal_to, state, dead_at, node_id, incarnation, created_at FROM segments WHERE stream_id = $1 AND state = 'live' ORDER BY min_time, id
+SELECT id, org_id, stream_id, signal, min_time, max_time, row_count, level, schema_version, data_key, data_offset, data_length, data_sum, index_key, index_offset, index_length, index_sum, wal_id, wal_from, wal_to, state, dead_at, node_id, incarnation, created_at, index_version, index_fields FROM segments WHERE stream_id = $1 AND state = 'live' ORDER BY min_time, id
 `
 
 func (q *Queries) StreamSegments(ctx context.Context, streamID string) ([]Segment, error) {
@@ -289,6 +293,8 @@ func (q *Queries) StreamSegments(ctx context.Context, streamID string) ([]Segmen
 			&i.NodeID,
 			&i.Incarnation,
 			&i.CreatedAt,
+			&i.IndexVersion,
+			&i.IndexFields,
 		); err != nil {
 			return nil, err
 		}

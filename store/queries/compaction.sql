@@ -15,6 +15,21 @@ ORDER BY 1;
 SELECT sqlc.embed(g), extract(epoch FROM now() - g.created_at)::float8 AS age_secs FROM segments g
 WHERE g.stream_id = @stream_id AND g.state = 'live' ORDER BY g.created_at, g.id;
 
+-- name: OutdatedIndexes :many
+-- Live segments of an organization whose index is of an older version, missing, or without a filter that their stream asks for; newest first, from a place on. It
+-- reads all of the organization's live segments. Metric segments have no filters of fields.
+SELECT sqlc.embed(g), extract(epoch FROM now() - g.created_at)::float8 AS age_secs, s.indexed_fields FROM segments g JOIN streams s ON s.id = g.stream_id
+WHERE s.org_id = @org_id AND g.state = 'live' AND (g.max_time, g.id) < (@before_time::bigint, @before_id::uuid)
+    AND (g.index_version < @version::smallint OR s.signal <> @metrics::smallint AND NOT s.indexed_fields <@ g.index_fields)
+ORDER BY g.max_time DESC, g.id DESC LIMIT @most::integer;
+
+-- name: LoseIndexes :execrows
+-- It may read the whole table: it is for the few objects that are missing.
+UPDATE segments SET index_version = 0 WHERE index_key = ANY (@keys::text[]) AND index_key <> data_key AND state = 'live' AND index_version <> 0;
+
+-- name: LoseIndex :execrows
+UPDATE segments SET index_version = 0 WHERE id = @id AND index_sum = @index_sum AND state = 'live' AND index_version <> 0;
+
 -- name: RetentionDays :one
 -- The stream's own retention, else its organization's, else 0: the installation's.
 SELECT coalesce(nullif(s.retention_days, 0), o.retention_days)::integer AS days FROM streams s JOIN organizations o ON o.id = s.org_id WHERE s.id = @id;
@@ -34,10 +49,11 @@ UPDATE segments SET state = 'replaced', dead_at = now() WHERE id = ANY (CAST(@id
 -- name: InsertMerged :exec
 -- It was written when the last of its inputs was, which are locked: created_at orders what holds the same samples.
 INSERT INTO segments (id, org_id, stream_id, signal, min_time, max_time, row_count, level, schema_version,
-    data_key, data_offset, data_length, data_sum, index_key, index_offset, index_length, index_sum, wal_id, wal_from, wal_to, node_id, incarnation, created_at)
+    data_key, data_offset, data_length, data_sum, index_key, index_offset, index_length, index_sum, wal_id, wal_from, wal_to, node_id, incarnation,
+    index_version, index_fields, created_at)
 VALUES (@id, @org_id, @stream_id, @signal, @min_time, @max_time, @row_count, @level, @schema_version,
     @data_key, @data_offset, @data_length, @data_sum, @index_key, @index_offset, @index_length, @index_sum, NULL, 0, 0, @node_id, @incarnation,
-    (SELECT max(i.created_at) FROM segments i WHERE i.id = ANY (CAST(@inputs::text[] AS uuid[]))));
+    @index_version, @index_fields::text[], (SELECT max(i.created_at) FROM segments i WHERE i.id = ANY (CAST(@inputs::text[] AS uuid[]))));
 
 -- name: MergedFrom :one
 -- Whether a merged segment is in the catalog, in whatever state: its publish went through.

@@ -15,10 +15,10 @@ WITH published AS (
 ), inserted AS (
     INSERT INTO segments (id, org_id, stream_id, signal, min_time, max_time, row_count, level, schema_version,
         data_key, data_offset, data_length, data_sum, index_key, index_offset, index_length, index_sum,
-        wal_id, wal_from, wal_to, node_id, incarnation)
+        wal_id, wal_from, wal_to, node_id, incarnation, index_version)
     SELECT g.id, s.org_id, s.id, s.signal, g.min_time, g.max_time, g.row_count, g.level, g.schema_version,
         g.data_key, g.data_offset, g.data_length, g.data_sum, g.index_key, g.index_offset, g.index_length, g.index_sum,
-        @wal_id::uuid, @wal_from::bigint, @wal_to::bigint, @node_id::text, @incarnation::bigint
+        @wal_id::uuid, @wal_from::bigint, @wal_to::bigint, @node_id::text, @incarnation::bigint, @index_version::smallint
     FROM given g JOIN streams s ON s.id = g.stream_id
     RETURNING org_id
 ), numbered AS (

@@ -1,0 +1,1 @@
+ALTER TABLE segments DROP COLUMN index_version, DROP COLUMN index_fields;
