@@ -108,11 +108,26 @@ func (s *S3) do(ctx context.Context, key string, f func(context.Context) error) 
 	return s3Error(key, f(ctx))
 }
 
+// wrongRangeTries is how often a range is asked for before an answer with another one is an error.
+const wrongRangeTries = 3
+
+// errWrongRange is an answer that does not say that it is the range that was asked for. Proxies and caches have been seen to give such.
+var errWrongRange = errors.New("the answer is not the range that was asked for")
+
 // Get implements Bucket.
-func (s *S3) Get(ctx context.Context, key string, off, n int64) (io.ReadCloser, error) {
+func (s *S3) Get(ctx context.Context, key string, off, n int64) (r io.ReadCloser, err error) {
 	if n == 0 {
 		return io.NopCloser(strings.NewReader("")), nil
 	}
+	for range wrongRangeTries {
+		if r, err = s.get(ctx, key, off, n); !errors.Is(err, errWrongRange) {
+			return r, err
+		}
+	}
+	return nil, millstream.Wrap(millstream.Unavailable, err, "the object store gave other bytes of %s than were asked for: what stands between it and this node?", key)
+}
+
+func (s *S3) get(ctx context.Context, key string, off, n int64) (io.ReadCloser, error) {
 	in := &s3.GetObjectInput{Bucket: &s.cfg.Bucket, Key: &key}
 	switch {
 	case n > 0:
@@ -134,13 +149,36 @@ func (s *S3) Get(ctx context.Context, key string, off, n int64) (io.ReadCloser, 
 		}
 		return nil, s3Error(key, err)
 	}
-	size := aws.ToInt64(out.ContentLength)
-	b := &s3Body{body: out.Body, key: key, left: size, idle: s.cfg.OpTimeout, release: func() { cancel(); s.slots.Release(1) }}
-	if n > 0 && size != n {
-		return nil, errors.Join(outside(key, off, n, off+size), b.Close())
+	b := &s3Body{body: out.Body, key: key, left: aws.ToInt64(out.ContentLength), idle: s.cfg.OpTimeout, release: func() { cancel(); s.slots.Release(1) }}
+	if in.Range != nil {
+		if err := checkRange(out, key, off, n); err != nil {
+			return nil, errors.Join(err, b.Close())
+		}
 	}
 	b.timer = time.AfterFunc(b.idle, cancel)
 	return b, nil
+}
+
+// checkRange compares an answer with the range that was asked for, [off, off+n), or from off to the end if n < 0. What is short because the object is says so itself,
+// and is Invalid as any range outside of an object; every other difference is errWrongRange.
+func checkRange(out *s3.GetObjectOutput, key string, off, n int64) error {
+	said, length := aws.ToString(out.ContentRange), aws.ToInt64(out.ContentLength)
+	var first, last, size int64
+	if _, err := fmt.Sscanf(said, "bytes %d-%d/%d", &first, &last, &size); err != nil {
+		return fmt.Errorf("%w: of object %s from %d, %d bytes, came %d bytes without a range (Content-Range %q)", errWrongRange, key, off, n, length, said)
+	}
+	want := size - 1
+	if n > 0 {
+		want = off + n - 1
+	}
+	switch {
+	case first != off || length != last-first+1 || last >= size:
+	case last == want:
+		return nil
+	case last < want && last == size-1:
+		return outside(key, off, n, size)
+	}
+	return fmt.Errorf("%w: of object %s from %d, %d bytes, came %d bytes as %q", errWrongRange, key, off, n, length, said)
 }
 
 // emptyTail tells a read from exactly the end, which is empty, from one beyond it.

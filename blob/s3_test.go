@@ -155,6 +155,7 @@ func wireFaults(t *testing.T, endpoint string) {
 	if got := read(t, b, "wire/lost", 0, -1); got != "0123456789" {
 		t.Errorf("after two 503: %q", got)
 	}
+	wrongRanges(t, endpoint)
 	cut.Store(1)
 	r, err := b.Get(ctx, "wire/lost", 0, -1)
 	must(t, err)
@@ -167,6 +168,62 @@ func wireFaults(t *testing.T, endpoint string) {
 	defer cancel()
 	if _, err := b.Stat(short, "wire/lost"); err == nil {
 		t.Error("no server, no error")
+	}
+}
+
+// wrongRanges puts a proxy before the object wire/lost, of the bytes 0123456789, that answers ranges wrongly, a given number of times: an answer that says what it is,
+// or is too short or too long, is asked for again, and never taken for what was asked for.
+func wrongRanges(t *testing.T, endpoint string) {
+	target, err := url.Parse(endpoint)
+	must(t, err)
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	proxy.Director = func(r *http.Request) { r.URL.Scheme, r.URL.Host = target.Scheme, target.Host } // Host stays: it is signed
+	for name, c := range map[string]struct {
+		off, n int64
+		header string // Content-Range of the wrong answer
+		body   string
+		status int
+	}{
+		"the whole object":     {2, 4, "", "0123456789", 200},
+		"without its range":    {2, 4, "", "0123", 206},
+		"shifted":              {2, 4, "bytes 3-6/10", "3456", 206},
+		"shifted, of its size": {2, 4, "bytes 0-3/10", "0123", 206},
+		"short":                {2, 4, "bytes 2-4/10", "234", 206},
+		"long":                 {2, 4, "bytes 2-6/10", "23456", 206},
+		"another length":       {2, 4, "bytes 2-5/10", "234", 206},
+		"nonsense":             {2, 4, "bytes x", "2345", 206},
+		"to the end, short":    {2, -1, "bytes 2-5/10", "2345", 206},
+		"to the end, whole":    {2, -1, "", "0123456789", 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var wrong, asked atomic.Int32
+			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				asked.Add(1)
+				if wrong.Add(-1) < 0 {
+					proxy.ServeHTTP(w, r)
+					return
+				}
+				if c.header != "" {
+					w.Header().Set("Content-Range", c.header)
+				}
+				w.WriteHeader(c.status)
+				_, _ = io.WriteString(w, c.body)
+			}))
+			defer srv.Close()
+			b := openS3(t, testConfig(srv.URL))
+			want := "0123456789"[c.off:]
+			if c.n > 0 {
+				want = want[:c.n]
+			}
+			wrong.Store(2)
+			if got := read(t, b, "wire/lost", c.off, c.n); got != want || asked.Load() != 3 {
+				t.Errorf("after %d requests %q, want %q after two wrong answers", asked.Load(), got, want)
+			}
+			wrong.Store(1000)
+			if got, err := get(b, "wire/lost", c.off, c.n); millstream.KindOf(err) != millstream.Unavailable {
+				t.Errorf("%q, error %v, want that the store is not available", got, err)
+			}
+		})
 	}
 }
 
