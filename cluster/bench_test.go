@@ -59,7 +59,7 @@ func equalNodes(n int) []Node {
 	return out
 }
 
-// BenchmarkOwnersOf10000 is a query's plan: 10,000 segments on 10 nodes, from their ids.
+// BenchmarkOwnersOf10000 is a query's plan: 10,000 segments on 10 nodes, and with the members that read them.
 func BenchmarkOwnersOf10000(b *testing.B) {
 	p := NewPlacement(equalNodes(10))
 	names := make([]millstream.SegmentID, 10_000)
@@ -78,6 +78,16 @@ func BenchmarkOwnersOf10000(b *testing.B) {
 		cpuTime(b, func() {
 			for _, id := range names {
 				p.Owner(SegmentKey(id))
+			}
+		})
+	})
+	b.Run("who reads", func(b *testing.B) {
+		v := NewView(crowd(10, Querier), at, Timeouts{})
+		cpuTime(b, func() {
+			for _, id := range names {
+				if v.Reader(SegmentKey(id), 3, nil) == nil {
+					b.Fatal("nobody reads")
+				}
 			}
 		})
 	})

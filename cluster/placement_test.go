@@ -324,6 +324,21 @@ func TestPlacementOfAView(t *testing.T) {
 	if a, _ := v.Member("a"); v.State(a) != Silent {
 		t.Error("a silent owner is not told")
 	}
+	for i := range 200 {
+		key := SegmentKey(millstream.SegmentID(fmt.Sprint("s", i)))
+		for _, failed := range [][]millstream.NodeID{nil, {"new"}, {"f", "b"}, {"new", "f"}} {
+			var want []string
+			for _, m := range v.Owners(key, 3) {
+				if m.ID != "a" && !slices.Contains(failed, m.ID) { // a is silent
+					want = append(want, string(m.ID))
+				}
+			}
+			m := v.Reader(key, 3, failed)
+			if (m == nil) != (len(want) == 0) || m != nil && string(m.ID) != want[0] {
+				t.Fatalf("without %v segment %d is read by %v, want the first of %v", failed, i, m, want)
+			}
+		}
+	}
 
 	later := at.Add(4 * time.Second)
 	for i := range members {

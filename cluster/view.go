@@ -126,6 +126,30 @@ func (v *View) Owners(segment Key, most int) []millstream.Member {
 	return out
 }
 
+// Reader is the node to read a segment: its owner, or the first of its standbys, of most nodes in all, that is up and not among those that failed; nil: there is none. It is
+// the view's own.
+func (v *View) Reader(segment Key, most int, failed []millstream.NodeID) *millstream.Member {
+	takes := func(id millstream.NodeID) *millstream.Member {
+		if i, ok := v.find(id); ok && v.State(v.members[i]) == Up && !slices.Contains(failed, id) {
+			return &v.members[i]
+		}
+		return nil
+	}
+	owner, ok := v.placement.Owner(segment) // takes a fraction of the time of a rank, and is nearly always up
+	if !ok {
+		return nil
+	}
+	if m := takes(owner.Node); m != nil {
+		return m
+	}
+	for _, r := range v.placement.Rank(segment, most) {
+		if m := takes(r.Node.Node); m != nil {
+			return m
+		}
+	}
+	return nil
+}
+
 // At is the database's time at which the members were read; zero if there were none.
 func (v *View) At() time.Time { return v.at }
 

@@ -90,9 +90,9 @@ func TestNodesThatOwnForEachOther(t *testing.T) {
 				return func(c *query.Config) {
 					c.Limits = query.Limits{MaxConcurrent: 1, Queue: 1000, LeafQueue: queue, Timeout: 30 * time.Second}
 					c.Owners = &query.Owners{Self: self, Silence: time.Minute, Dial: func(m millstream.Member) query.LeafNode { return nodes[m.ID] }}
-					c.Owners.Rank = func(id millstream.SegmentID) []millstream.Member {
+					c.Owners.Reader = reader(func(id millstream.SegmentID) []millstream.Member {
 						return slices.DeleteFunc(owners(id), func(m millstream.Member) bool { return m.ID == "c" })
-					}
+					})
 				}
 			}
 			nodes["a"] = newNode(t, config("a"))

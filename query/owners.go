@@ -28,9 +28,10 @@ type LeafNode interface {
 // Owners says where segments are read.
 type Owners struct {
 	Self millstream.NodeID
-	// Rank are the nodes that a segment may be read on, its owner first; empty: nobody knows, and this node reads it.
-	Rank func(s millstream.SegmentID) []millstream.Member
-	Dial func(m millstream.Member) LeafNode
+	// Reader is the node that a segment is read on: its owner, or the first of its standbys that is not among those that failed; nil: there is none, and this node
+	// reads it. It is called for each segment of a query.
+	Reader func(s millstream.SegmentID, failed []millstream.NodeID) *millstream.Member
+	Dial   func(m millstream.Member) LeafNode
 	// Silence is how long an owner may say nothing until the next in rank is asked as well; 0: DefaultSilence.
 	Silence time.Duration
 }
@@ -52,8 +53,8 @@ func (e *Engine) divide(segments []millstream.Segment, failed []millstream.NodeI
 	}
 	at := map[millstream.NodeID]int{}
 	for _, s := range segments {
-		m := o.first(s.ID, failed)
-		if m == nil {
+		m := o.Reader(s.ID, failed)
+		if m == nil || m.ID == o.Self {
 			own = append(own, s)
 			continue
 		}
@@ -66,19 +67,6 @@ func (e *Engine) divide(segments []millstream.Segment, failed []millstream.NodeI
 		others[i].segments = append(others[i].segments, s)
 	}
 	return own, others
-}
-
-// first is the node to read a segment; nil: this one.
-func (o *Owners) first(id millstream.SegmentID, failed []millstream.NodeID) *millstream.Member {
-	for _, m := range o.Rank(id) {
-		if m.ID == o.Self {
-			return nil
-		}
-		if !slices.Contains(failed, m.ID) {
-			return &m
-		}
-	}
-	return nil
 }
 
 // part is a piece of work on segments: how another node is asked, and how this one does it.

@@ -64,11 +64,23 @@ func owners(id millstream.SegmentID) (out []millstream.Member) {
 	return out
 }
 
+// reader has segments read by the first in their rank that has not failed.
+func reader(rank func(millstream.SegmentID) []millstream.Member) func(millstream.SegmentID, []millstream.NodeID) *millstream.Member {
+	return func(id millstream.SegmentID, failed []millstream.NodeID) *millstream.Member {
+		for _, m := range rank(id) {
+			if !slices.Contains(failed, m.ID) {
+				return &m
+			}
+		}
+		return nil
+	}
+}
+
 func newFleet(t testing.TB, changes ...func(*query.Config)) *fleet {
 	t.Helper()
 	f := &fleet{others: map[millstream.NodeID]*node{}, caches: map[millstream.NodeID]*cache.Cache{}, stores: map[millstream.NodeID]*gets{}}
 	f.node = newNode(t, func(c *query.Config) {
-		c.Owners = &query.Owners{Self: "a", Rank: owners, Silence: 150 * time.Millisecond, Dial: func(m millstream.Member) query.LeafNode { return line{f, m.ID} }}
+		c.Owners = &query.Owners{Self: "a", Reader: reader(owners), Silence: 150 * time.Millisecond, Dial: func(m millstream.Member) query.LeafNode { return line{f, m.ID} }}
 		f.caches["a"] = c.Cache
 		for _, change := range changes {
 			change(c)
@@ -163,7 +175,7 @@ func TestOwnersReadTheirSegments(t *testing.T) {
 // TestStatisticsSayWhatWasFetched: of a segment of which a part is there, the rest is what a query fetches.
 func TestStatisticsSayWhatWasFetched(t *testing.T) {
 	f := newFleet(t, func(c *query.Config) {
-		c.Owners.Rank = func(millstream.SegmentID) []millstream.Member { return []millstream.Member{{ID: "b"}, {ID: "c"}} }
+		c.Owners.Reader = reader(func(millstream.SegmentID) []millstream.Member { return []millstream.Member{{ID: "b"}, {ID: "c"}} })
 	})
 	f.append(millstream.Logs, "app", requestLogs(epoch, 65536, 1))
 	f.flush()

@@ -16,7 +16,7 @@ import (
 func BenchmarkOwnerWarm(b *testing.B) {
 	f := newFleet(b, func(c *query.Config) {
 		c.Owners.Silence = time.Minute
-		c.Owners.Rank = func(millstream.SegmentID) []millstream.Member { return []millstream.Member{{ID: "b"}} }
+		c.Owners.Reader = reader(func(millstream.SegmentID) []millstream.Member { return []millstream.Member{{ID: "b"}} })
 	})
 	for i := range 10 {
 		f.append(millstream.Logs, "app", requestLogs(epoch+int64(i)*65536*1e6, 65536, uint64(i)))

@@ -208,7 +208,7 @@ func TestStopWhileOwnersAreReplaced(t *testing.T) {
 	var tried atomic.Int64
 	n, slow := slowNode(t, func(c *query.Config) {
 		c.Owners = &query.Owners{
-			Self: "a", Rank: func(millstream.SegmentID) []millstream.Member { return []millstream.Member{{ID: "b"}, {ID: "a"}} },
+			Self: "a", Reader: reader(func(millstream.SegmentID) []millstream.Member { return []millstream.Member{{ID: "b"}, {ID: "a"}} }),
 			Dial: func(millstream.Member) query.LeafNode { return cutLine{&tried} },
 		}
 	})

@@ -37,7 +37,7 @@ type Options struct {
 	Settings []config.Effective // for the page of the configuration
 	Stderr   io.Writer          // where the log goes
 	Pace     Pace
-	MilliCPU int // the node's weight as a querier; 0: what the process has
+	MilliCPU int              // the node's weight as a querier; 0: what the process has
 	Now      func() time.Time // the node's own clock; nil: time.Now
 }
 

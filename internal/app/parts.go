@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -293,9 +292,8 @@ func (p *parts) owners() *query.Owners {
 	}
 	return &query.Owners{
 		Self: millstream.NodeID(p.cfg.Node.ID),
-		Rank: func(id millstream.SegmentID) []millstream.Member {
-			v := p.membership.View()
-			return slices.DeleteFunc(v.Owners(cluster.SegmentKey(id), standbys), func(m millstream.Member) bool { return v.State(m) != cluster.Up })
+		Reader: func(id millstream.SegmentID, failed []millstream.NodeID) *millstream.Member {
+			return p.membership.View().Reader(cluster.SegmentKey(id), standbys, failed)
 		},
 		Dial: func(m millstream.Member) query.LeafNode { return p.peers.To(m) },
 	}
