@@ -2,6 +2,10 @@ package clustertest
 
 import (
 	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -63,4 +67,42 @@ func TestQueriesSurviveTheirQueriers(t *testing.T) {
 		}
 	}
 	qs.check(t, timeout+5*time.Second, c.Nodes)
+}
+
+// More queries at once than two queriers run and let wait, each of which needs the other for half of its segments: every one ends, right or told to try again.
+func TestFloodOfQueries(t *testing.T) {
+	c := small(t, mstest.ClusterOptions{Pace: unflushed}, "router", "intake", "querier*2")
+	r := c.Router()
+	publishAsked(t, r)
+	body := []byte(`{"statement":"SELECT level, count(*) AS n, sum(seq) AS s FROM asked GROUP BY level ORDER BY level"}`)
+	_, quietly := r.Do("POST", "/api/v1/query", r.Token, "application/json", body)
+	want, _, err := quiet(quietly)
+	if err != nil || !strings.Contains(want, `["error",`) {
+		t.Fatalf("%v: %s", err, quietly)
+	}
+	var answered, refused atomic.Int64
+	var wg sync.WaitGroup
+	for range 300 {
+		wg.Go(func() {
+			switch status, reply := r.Do("POST", "/api/v1/query", r.Token, "application/json", body); status {
+			case http.StatusOK:
+				answered.Add(1)
+				if got, reasons, err := quiet(reply); got != want || len(reasons) > 0 || err != nil {
+					t.Errorf("%s, partial %v, %v; want %s", got, reasons, err, want)
+				}
+			case http.StatusTooManyRequests:
+				refused.Add(1)
+			default:
+				t.Errorf("%d %s", status, reply)
+			}
+		})
+	}
+	wg.Wait()
+	t.Logf("%d answered, %d told to try again", answered.Load(), refused.Load())
+	if answered.Load() < 100 { // those of which one querier alone runs some and lets 64 wait
+		t.Errorf("%d of 300 were answered", answered.Load())
+	}
+	if a := r.SQL("SELECT count(*) FROM asked"); mstest.Number(a.Rows[0][0]) != askedRounds*askedRows || len(a.Stats.Parts) != 2 {
+		t.Errorf("after it: %v by %+v", a.Rows, a.Stats.Parts)
+	}
 }
