@@ -186,7 +186,7 @@ func (a *API) guard(rt *route) handler {
 
 // admit finds out who asks and whether they may.
 func (a *API) admit(w http.ResponseWriter, r *http.Request, c *call, p policy) error {
-	principal, err := a.principal(w, r)
+	principal, err := a.principal(w, r, p.scope == auth.Intake)
 	if err != nil {
 		return err
 	}
@@ -204,7 +204,7 @@ func (a *API) admit(w http.ResponseWriter, r *http.Request, c *call, p policy) e
 }
 
 // principal is whom a request's credential belongs to, or the session of the page whose script made it.
-func (a *API) principal(w http.ResponseWriter, r *http.Request) (*auth.Principal, error) {
+func (a *API) principal(w http.ResponseWriter, r *http.Request, sends bool) (*auth.Principal, error) {
 	if a.passed != nil {
 		return auth.DecodePrincipal(a.passed(r.Context()))
 	}
@@ -214,7 +214,11 @@ func (a *API) principal(w http.ResponseWriter, r *http.Request) (*auth.Principal
 			return p, err
 		}
 	}
-	return a.Auth.Authenticate(r.Context(), credential, r.Header.Get("X-Org-Id"))
+	authenticate := a.Auth.Authenticate
+	if sends {
+		authenticate = a.Auth.AuthenticateSender
+	}
+	return authenticate(r.Context(), credential, r.Header.Get("X-Org-Id"))
 }
 
 // withinRate counts a request of a rate class against the organization's limit, of which the reply's headers tell.

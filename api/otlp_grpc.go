@@ -100,7 +100,7 @@ func (a *API) exportResult(ctx context.Context, convert func(stream string) (dec
 		}
 		return ""
 	}
-	principal, err := a.Auth.Authenticate(ctx, first("authorization"), first("x-org-id"))
+	principal, err := a.Auth.AuthenticateSender(ctx, first("authorization"), first("x-org-id"))
 	if err != nil {
 		return res, err
 	}

@@ -247,5 +247,8 @@ func (w *Writer) Resolve(ctx context.Context, k millstream.StreamKey) (millstrea
 	return s.id, nil
 }
 
-// Forget drops what is cached of a stream that was changed or deleted, so that the next write asks the catalog.
-func (w *Writer) Forget(id millstream.StreamID) { w.streams.forget(id) }
+// Forget drops what is cached of a stream that was changed or deleted, so that the next write asks the catalog; without an id any may have changed.
+func (w *Writer) Forget(id millstream.StreamID) {
+	w.streams.forget(id)
+	w.streamsChanged()
+}

@@ -132,6 +132,15 @@ func (m *model) EnsureStream(_ context.Context, k millstream.StreamKey) (store.S
 	return s, nil
 }
 
+func (m *model) ListStreams(context.Context, int) ([]store.Stream, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.down {
+		return nil, errDown
+	}
+	return slices.Collect(maps.Values(m.state.Streams)), nil
+}
+
 func (m *model) RegisterFields(_ context.Context, id millstream.StreamID, fields []millstream.Field) (millstream.Schema, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -39,6 +39,7 @@ type streams struct {
 	// forgotten streams are asked for anew, and if they still are what they were, they know their fields again: the catalog learns of a field only when its
 	// first rows are published, and until then the limit of fields must hold, too.
 	forgotten map[millstream.StreamID]*stream
+	listed    listing
 }
 
 // Streams resolves the streams of keyed requests on a node without a Writer.
@@ -96,8 +97,11 @@ func (s *streams) resolve(ctx context.Context, k millstream.StreamKey) (*stream,
 		return s.learn(st), nil
 	})
 	var patience <-chan time.Time // for ever without anything to go on with
-	if known != nil {
+	switch {
+	case known != nil:
 		patience = time.After(refreshPatience)
+	case s.isListed(k):
+		patience = time.After(listedPatience)
 	}
 	var err error
 	select {
@@ -107,18 +111,28 @@ func (s *streams) resolve(ctx context.Context, k millstream.StreamKey) (*stream,
 		}
 		err = r.Err
 	case <-patience: // the answer is for the next write
+	}
+	if known == nil && unanswered(err) {
+		known = s.fromList(k)
+	}
+	switch {
+	case !unanswered(err):
+		return nil, err
+	case known != nil:
 		return known, nil
 	}
+	return nil, &millstream.Error{
+		Kind: millstream.Unavailable, Msg: "stream " + k.Name + " is not known yet and the database cannot be asked", RetryAfter: 5, Err: err,
+	}
+}
+
+// unanswered says whether the catalog gave no answer; nil counts as none.
+func unanswered(err error) bool {
 	switch millstream.KindOf(err) {
 	case millstream.Unavailable, millstream.Timeout, millstream.Internal, millstream.Canceled:
-		if known != nil {
-			return known, nil
-		}
-		return nil, &millstream.Error{
-			Kind: millstream.Unavailable, Msg: "stream " + k.Name + " is not known yet and the database cannot be asked", RetryAfter: 5, Err: err,
-		}
+		return true
 	}
-	return nil, err
+	return err == nil
 }
 
 // due says whether the catalog should be asked again; only one caller a while is told so, the others go on with what is known.
@@ -177,6 +191,7 @@ func (t *stream) register(sc millstream.Schema) {
 func (s *streams) forget(id millstream.StreamID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.listed.drop(id)
 	t := s.byID[id]
 	if t == nil {
 		return

@@ -39,6 +39,7 @@ type (
 	}
 	streamCatalog interface {
 		ensurer
+		ListStreams(ctx context.Context, most int) ([]store.Stream, error)
 		RegisterFields(ctx context.Context, id millstream.StreamID, fields []millstream.Field) (millstream.Schema, error)
 	}
 	publisher interface {
@@ -153,6 +154,7 @@ type Writer struct {
 
 	flushMu  sync.Mutex // one flush at a time
 	kick     chan struct{}
+	relist   chan struct{} // the streams have changed
 	seals    chan *sealJob
 	workers  sync.WaitGroup
 	inFlight sync.WaitGroup    // Writes past the phase check
@@ -175,7 +177,7 @@ func NewWriter(cfg WriterConfig) *Writer {
 	w := &Writer{
 		cfg: cfg, log: cfg.Log.With("component", "intake"), metrics: newInstruments(cfg.Registerer),
 		streams: newStreams(cfg.Catalog, cfg.MaxFields, cfg.Now), ids: newDedupe(), room: newRoom(cfg.BufferSize, cfg.BufferTotal), tails: newTails(),
-		holds: map[*hold]uint64{}, sealRows: sealRows, grace: bufferGrace, logGrace: walGrace, kick: make(chan struct{}, 1), seals: make(chan *sealJob, 1024),
+		holds: map[*hold]uint64{}, sealRows: sealRows, grace: bufferGrace, logGrace: walGrace, kick: make(chan struct{}, 1), relist: make(chan struct{}, 1), seals: make(chan *sealJob, 1024),
 	}
 	w.recent = recent{limit: cfg.BufferTotal / recentShare, streams: map[millstream.StreamID]*recentBatches{}}
 	w.cfg.WAL.Log, w.cfg.WAL.Registerer, w.cfg.WAL.Now = cfg.Log, cfg.Registerer, cfg.Clock
@@ -208,6 +210,9 @@ func (w *Writer) Run(ctx context.Context, ready func()) (err error) {
 	if err := w.wal.Start(w.position); err != nil {
 		return err
 	}
+	w.readList(ctx)
+	stopListing := w.startListing(ctx)
+	defer stopListing()
 	w.setPhase(running)
 	w.log.Info("intake is ready", "wal", w.id, "position", w.position, "last", w.wal.Last(), "replayed_in", time.Since(began))
 	ready()

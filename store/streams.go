@@ -163,6 +163,19 @@ func (s *Store) StreamByID(ctx context.Context, id millstream.StreamID) (Stream,
 	return streamOf(row)
 }
 
+// ListStreams lists at most so many streams of all organizations, the youngest first, without their schemas.
+func (s *Store) ListStreams(ctx context.Context, most int) ([]Stream, error) {
+	rows, err := read(ctx, func(ctx context.Context) ([]db.ListStreamsRow, error) { return s.q.ListStreams(ctx, int32(most)) })
+	if err != nil {
+		return nil, fail(err, "list all streams")
+	}
+	out := make([]Stream, len(rows))
+	for i, r := range rows {
+		out[i] = Stream{ID: millstream.StreamID(r.ID), Key: millstream.StreamKey{Org: millstream.OrgID(r.OrgID), Signal: millstream.Signal(r.Signal), Name: r.Name}, MaxFields: int(r.MaxFields)}
+	}
+	return out, nil
+}
+
 // Streams lists an organization's streams of one signal (0: all), by signal and name.
 func (s *Store) Streams(ctx context.Context, org millstream.OrgID, sig millstream.Signal) ([]StreamSummary, error) {
 	rows, err := read(ctx, func(ctx context.Context) ([]db.StreamsRow, error) {

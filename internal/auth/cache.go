@@ -21,6 +21,8 @@ const (
 	entries = 20_000
 	// patience is how long a request waits for the database.
 	patience = 5 * time.Second
+	// haste is how long one that sends data does, if what was known before lets it go on: senders and routers do not wait for long.
+	haste = 250 * time.Millisecond
 )
 
 // cache keeps what credentials are worth, keyed by something that only the credential's holder knows or that is harmless to know.
@@ -31,6 +33,7 @@ type cache[K comparable] struct {
 	mu      sync.RWMutex
 	entries map[K]*cached
 	down    time.Time // when the database last failed to answer
+	slow    time.Time // when it last did not answer within haste
 	epoch   uint64    // counts forget: what was asked before it is not kept
 }
 
@@ -57,14 +60,15 @@ func (c *cache[K]) hit(key K) *cached {
 }
 
 // get asks the database for a key that had no hit; concurrent requests share one question, named by name. While the database cannot be reached, an answer of
-// the last ten minutes is returned as degraded.
-func (c *cache[K]) get(ctx context.Context, key K, name string, ask func(context.Context) (any, error)) (e *cached, degraded bool, err error) {
+// the last ten minutes is returned as degraded; to the hasty, also while the database takes its time, which then is asked behind their backs.
+func (c *cache[K]) get(ctx context.Context, key K, name string, hasty bool, ask func(context.Context) (any, error)) (e *cached, degraded bool, err error) {
 	c.mu.RLock()
-	old, down, epoch := c.entries[key], c.down, c.epoch
+	old, down, slow, epoch := c.entries[key], c.down, c.slow, c.epoch
 	c.mu.RUnlock()
 	now := c.now()
 	usable := old != nil && old.err == nil && now.Sub(old.at) < stale
-	if usable && now.Sub(down) < pause {
+	hasty = hasty && usable
+	if usable && now.Sub(down) < pause || hasty && now.Sub(slow) < pause {
 		return old, true, nil
 	}
 	// The question outlives the one request that happens to ask it for all.
@@ -82,9 +86,18 @@ func (c *cache[K]) get(ctx context.Context, key K, name string, ask func(context
 		c.put(key, e, epoch)
 		return e, nil
 	})
+	var late <-chan time.Time
+	if hasty {
+		late = time.After(haste)
+	}
 	select {
 	case <-ctx.Done():
 		return nil, false, ctx.Err()
+	case <-late:
+		c.mu.Lock()
+		c.slow = c.now()
+		c.mu.Unlock()
+		return old, true, nil
 	case r := <-got:
 		if r.Err == nil {
 			return r.Val.(*cached), false, nil

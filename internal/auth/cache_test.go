@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/millstream/millstream"
@@ -276,6 +277,67 @@ func TestIntakeGoesOnWithoutTheDatabase(t *testing.T) {
 	}
 }
 
+// slowCredentials are those of a database that takes its time.
+type slowCredentials struct {
+	*memCredentials
+	takes atomic.Int64
+}
+
+func (s *slowCredentials) Token(ctx context.Context, id string) (APIToken, error) {
+	select {
+	case <-time.After(time.Duration(s.takes.Load())):
+		return s.memCredentials.Token(ctx, id)
+	case <-ctx.Done():
+		return APIToken{}, ctx.Err()
+	}
+}
+
+// Who sends data does not wait for a database that hangs, and is asked for again as soon as it answers; who reads waits.
+func TestSendersDoNotWaitForTheDatabase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		text, id := b.token(AllScopes, Owner)
+		slow := &slowCredentials{memCredentials: b.store}
+		s, err := New(Config{Store: slow, JWTSecret: "0123456789abcdef0123456789abcdef", Log: slog.New(slog.DiscardHandler), Now: time.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		send := func() (*Principal, time.Duration, error) {
+			began := time.Now()
+			p, err := s.AuthenticateSender(t.Context(), "Bearer "+text, "")
+			return p, time.Since(began), err
+		}
+		if _, _, err := send(); err != nil {
+			t.Fatal(err)
+		}
+		slow.takes.Store(int64(time.Hour))
+		time.Sleep(fresh)
+		for i := range 20 {
+			p, took, err := send()
+			if err != nil || !p.Degraded || took > haste || i%4 != 0 && took > 0 {
+				t.Fatalf("write %d: %+v, %v after %s", i, p, err, took)
+			}
+			time.Sleep((pause - haste) / 3)
+		}
+		slow.takes.Store(int64(2 * haste))
+		time.Sleep(patience + pause)
+		began := time.Now()
+		if p, err := s.Authenticate(t.Context(), "Bearer "+text, ""); err != nil || p.Degraded || p.Scopes != AllScopes || time.Since(began) != 2*haste {
+			t.Errorf("a reader: %+v, %v after %s", p, err, time.Since(began))
+		}
+		b.store.set(func() { delete(b.store.tokens, id) })
+		time.Sleep(fresh)
+		if _, took, err := send(); err != nil || took != haste {
+			t.Errorf("while the database is asked: %v after %s", err, took)
+		}
+		time.Sleep(2 * haste)
+		if _, took, err := send(); millstream.KindOf(err) != millstream.Unauthenticated || took != 0 {
+			t.Errorf("once it has answered: %v after %s", err, took)
+		}
+		time.Sleep(patience) // the look-ups end
+	})
+}
+
 func TestManyRequestsAskOnce(t *testing.T) {
 	c := newCache[string](time.Now)
 	var asks atomic.Int64
@@ -294,7 +356,7 @@ func TestManyRequestsAskOnce(t *testing.T) {
 			if e := c.hit("k"); e != nil {
 				return
 			}
-			if _, _, err := c.get(context.Background(), "k", "k", ask); err != nil {
+			if _, _, err := c.get(context.Background(), "k", "k", false, ask); err != nil {
 				t.Error(err)
 			}
 		})
@@ -302,7 +364,7 @@ func TestManyRequestsAskOnce(t *testing.T) {
 	begun.Wait()
 	gone, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, _, err := c.get(gone, "k", "k", ask); !errors.Is(err, context.Canceled) {
+	if _, _, err := c.get(gone, "k", "k", false, ask); !errors.Is(err, context.Canceled) {
 		t.Errorf("a caller that left waits on: %v", err)
 	}
 	close(release)
@@ -330,7 +392,7 @@ func TestCacheIsBounded(t *testing.T) {
 func TestForgetDropsAnswersOnTheirWay(t *testing.T) {
 	now := &clock{time.Unix(1_800_000_000, 0)}
 	c := newCache[string](now.now)
-	_, _, err := c.get(context.Background(), "k", "k", func(context.Context) (any, error) {
+	_, _, err := c.get(context.Background(), "k", "k", false, func(context.Context) (any, error) {
 		c.forget("k")
 		return "old", nil
 	})

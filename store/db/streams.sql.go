@@ -73,6 +73,45 @@ func (q *Queries) InsertStream(ctx context.Context, arg InsertStreamParams) (int
 	return result.RowsAffected(), nil
 }
 
+const listStreams = `-- name: ListStreams :many
+SELECT id, org_id, signal, name, max_fields FROM streams ORDER BY created_at DESC, id LIMIT $1
+`
+
+type ListStreamsRow struct {
+	ID        string
+	OrgID     string
+	Signal    int16
+	Name      string
+	MaxFields int32
+}
+
+// Every organization's, the youngest first.
+func (q *Queries) ListStreams(ctx context.Context, most int32) ([]ListStreamsRow, error) {
+	rows, err := q.db.Query(ctx, listStreams, most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListStreamsRow
+	for rows.Next() {
+		var i ListStreamsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.OrgID,
+			&i.Signal,
+			&i.Name,
+			&i.MaxFields,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const lockOrganization = `-- name: LockOrganization :one
 SELECT id FROM organizations WHERE id = $1 FOR NO KEY UPDATE
 `

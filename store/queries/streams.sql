@@ -4,6 +4,10 @@ SELECT * FROM streams WHERE org_id = @org_id AND signal = @signal AND name = @na
 -- name: StreamByID :one
 SELECT * FROM streams WHERE id = @id;
 
+-- name: ListStreams :many
+-- Every organization's, the youngest first.
+SELECT id, org_id, signal, name, max_fields FROM streams ORDER BY created_at DESC, id LIMIT @most;
+
 -- name: LockOrganization :one
 -- Serialises the creation of streams in an organization, so that their number is exact.
 SELECT id FROM organizations WHERE id = @id FOR NO KEY UPDATE;
