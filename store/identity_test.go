@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -72,19 +73,20 @@ func (h *home) role(user string) auth.Role {
 func TestSetupRace(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
-	code := hash("code")
-	if open := must(s.SetSetupCode(ctx, hash("former")))(t); !open {
-		t.Fatal("the setup is not open without users")
+	seed := hash("seed")
+	for _, next := range []auth.Hash{seed, hash("of another node")} {
+		if kept := must(s.SetupSeed(ctx, next))(t); !bytes.Equal(kept, seed[:]) {
+			t.Fatalf("the setup's seed is %x, want the first one", kept)
+		}
 	}
-	must(s.SetSetupCode(ctx, code))(t)
-	wrong := hash("former")
-	wantKind(t, s.Setup(ctx, &wrong, person("a@example.test"), organization("a"), auth.Entry{Action: "setup"}), millstream.Unauthenticated)
+	right := func(kept []byte) bool { return bytes.Equal(kept, seed[:]) }
+	wantKind(t, s.Setup(ctx, func([]byte) bool { return false }, person("a@example.test"), organization("a"), auth.Entry{Action: "setup"}), millstream.Unauthenticated)
 
 	const tries = 5
 	kinds := make(chan millstream.Kind, tries)
 	for i := range tries {
 		go func() {
-			err := s.Setup(ctx, &code, person(fmt.Sprint(i, "@example.test")), organization(fmt.Sprint("org", i)), auth.Entry{Action: "setup"})
+			err := s.Setup(ctx, right, person(fmt.Sprint(i, "@example.test")), organization(fmt.Sprint("org", i)), auth.Entry{Action: "setup"})
 			if err == nil {
 				kinds <- 255
 				return
@@ -102,7 +104,7 @@ func TestSetupRace(t *testing.T) {
 	if n := len(must(s.Organizations(ctx, ""))(t)); n != 1 {
 		t.Fatalf("%d organizations, want 1", n)
 	}
-	if open := must(s.SetSetupCode(ctx, code))(t); open {
+	if kept := must(s.SetupSeed(ctx, seed))(t); kept != nil {
 		t.Fatal("the setup is open again")
 	}
 }

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"crypto/subtle"
 	"errors"
 
 	"github.com/jackc/pgx/v5"
@@ -107,22 +106,23 @@ func (s *Store) DeleteOrganization(ctx context.Context, id millstream.OrgID, a a
 	return fail(err, "delete organization %s", id)
 }
 
-// SetSetupCode keeps the hash of a new one-time code for the first-run setup, unless a user exists, and says whether it did.
-func (s *Store) SetSetupCode(ctx context.Context, code auth.Hash) (open bool, err error) {
+// SetupSeed is what the one-time code of the first run is made of: the one that was given first, nil if a user exists.
+func (s *Store) SetupSeed(ctx context.Context, seed auth.Hash) (kept []byte, err error) {
 	err = s.tx(ctx, func(q *db.Queries) error {
 		if err := q.LockInstallation(ctx); err != nil {
 			return err
 		}
-		n, err := q.SetSetupCode(ctx, code[:])
-		open = n > 0
+		if kept, err = q.KeepSetupSeed(ctx, seed[:]); errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
 		return err
 	})
-	return open, fail(err, "keep the setup code")
+	return kept, fail(err, "keep the seed of the setup code")
 }
 
-// Setup creates the first user as owner of the first organization, which is the installation's. It is Conflict when a user exists, and Unauthenticated when a code is given that is not the
-// kept one; the code is forgotten with success.
-func (s *Store) Setup(ctx context.Context, code *auth.Hash, u auth.User, o auth.Organization, a auth.Entry) error {
+// Setup creates the first user as owner of the first organization, which is the installation's. It is Conflict when a user exists, and Unauthenticated when ok does
+// not take the kept seed (nil: none); that is forgotten with success.
+func (s *Store) Setup(ctx context.Context, ok func(seed []byte) bool, u auth.User, o auth.Organization, a auth.Entry) error {
 	err := s.audited(ctx, a, func(q *db.Queries) error {
 		if err := q.LockInstallation(ctx); err != nil {
 			return err
@@ -132,12 +132,12 @@ func (s *Store) Setup(ctx context.Context, code *auth.Hash, u auth.User, o auth.
 		} else if exists {
 			return millstream.Errorf(millstream.Conflict, "the setup is done: sign in")
 		}
-		if code != nil {
-			kept, err := q.SetupCode(ctx)
+		if ok != nil {
+			kept, err := q.SetupSeed(ctx)
 			if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 				return err
 			}
-			if subtle.ConstantTimeCompare(kept, code[:]) != 1 {
+			if !ok(kept) {
 				return millstream.Errorf(millstream.Unauthenticated, "the setup code is wrong: it is printed when the node starts")
 			}
 		}
@@ -147,7 +147,7 @@ func (s *Store) Setup(ctx context.Context, code *auth.Hash, u auth.User, o auth.
 		if err := createOrganization(ctx, q, o, u.ID, true); err != nil {
 			return err
 		}
-		return q.ForgetSetupCode(ctx)
+		return q.ForgetSetupSeed(ctx)
 	})
 	return fail(err, "set up the first user")
 }

@@ -33,6 +33,7 @@ type Config struct {
 type Service struct {
 	store     Store
 	keys      *keyring
+	cipher    *cipher.Cipher
 	hasher    *hasher
 	throttles throttles
 	refusals  *throttle // audit entries of refused calls, per actor
@@ -56,7 +57,7 @@ func New(c Config) (*Service, error) {
 		return nil, err
 	}
 	return &Service{
-		store: c.Store, keys: keys, hasher: newHasher(), throttles: newThrottles(), refusals: newThrottle(perRefusals),
+		store: c.Store, keys: keys, cipher: c.Cipher, hasher: newHasher(), throttles: newThrottles(), refusals: newThrottle(perRefusals),
 		tokens: newCache[Hash](c.Now), sessions: newCache[string](c.Now),
 		accessTTL: c.AccessTTL, log: c.Log.With("component", "auth"), now: c.Now,
 	}, nil

@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"crypto/subtle"
 	"errors"
 	"fmt"
 
@@ -19,7 +20,8 @@ const (
 const perRefusals = 60
 
 // Start checks that the signing keys can be read, making the first, and prepares the first run. With an e-mail address and a password the first owner is created when there is no user yet. Without, a one-time code for
-// /setup is made and returned for the operator to see; it is empty when there is a user already. Each start makes a new code and ends the former.
+// /setup is returned for the operator to see; it is empty when there is a user already. It stays the same until then, on every node: whichever
+// of several printed it, it is good on all.
 func (s *Service) Start(ctx context.Context, email, password string) (code string, err error) {
 	if _, _, err := s.keys.signer(ctx); errors.Is(err, cipher.ErrUnknownKey) {
 		return "", fmt.Errorf("the signing keys cannot be read: %w; or delete the rows of the table jwt_keys, which signs everybody out", err)
@@ -27,12 +29,11 @@ func (s *Service) Start(ctx context.Context, email, password string) (code strin
 		return "", fmt.Errorf("read the signing keys: %w", err)
 	}
 	if email == "" {
-		code = random(15)
-		open, err := s.store.SetSetupCode(ctx, hashOf(code))
-		if err != nil || !open {
+		seed, err := s.store.SetupSeed(ctx, hashOf(random(32)))
+		if err != nil || seed == nil {
 			return "", err
 		}
-		return code, nil
+		return s.setupCode(seed), nil
 	}
 	err = s.setup(ctx, nil, email, password, "", Entry{At: s.now(), Actor: "system", Action: "setup", Outcome: "ok"})
 	if millstream.KindOf(err) == millstream.Conflict {
@@ -41,14 +42,20 @@ func (s *Service) Start(ctx context.Context, email, password string) (code strin
 	return "", err
 }
 
+// setupCode makes the one-time code of what the database keeps for it. That is worth nothing without the node's key, so that the code cannot be read from the database.
+func (s *Service) setupCode(seed []byte) string {
+	return b32.EncodeToString(s.cipher.MAC("setup code", seed)[:15])
+}
+
 // Setup creates the first owner for whoever has the one-time code, and signs them in.
 func (s *Service) Setup(ctx context.Context, code, email, password, slug string, from Origin, a Entry) (Grant, error) {
 	refund, err := s.throttles.enter("", from.key(), s.now())
 	if err != nil {
 		return Grant{}, err
 	}
-	hash := hashOf(code)
-	err = s.setup(ctx, &hash, email, password, slug, a)
+	err = s.setup(ctx, func(seed []byte) bool {
+		return seed != nil && subtle.ConstantTimeCompare([]byte(s.setupCode(seed)), []byte(code)) == 1
+	}, email, password, slug, a)
 	if err != nil {
 		if millstream.KindOf(err) == millstream.Invalid {
 			refund()
@@ -64,7 +71,7 @@ func (s *Service) Setup(ctx context.Context, code, email, password, slug string,
 	return s.signIn(ctx, u, "", from, a)
 }
 
-func (s *Service) setup(ctx context.Context, code *Hash, email, password, slug string, a Entry) (err error) {
+func (s *Service) setup(ctx context.Context, ok func(seed []byte) bool, email, password, slug string, a Entry) (err error) {
 	u := User{ID: newID(), CreatedAt: s.now()}
 	if u.Email, err = checkEmail(email); err != nil {
 		return err
@@ -81,7 +88,7 @@ func (s *Service) setup(ctx context.Context, code *Hash, email, password, slug s
 		return err
 	}
 	a.Org, a.Target, a.Actor = o.ID, u.Email, "user:"+u.Email
-	return s.store.Setup(ctx, code, u, o, a)
+	return s.store.Setup(ctx, ok, u, o, a)
 }
 
 // Record writes an audit entry that belongs to no change in the database. Entries of refused calls are bounded per actor.

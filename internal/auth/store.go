@@ -99,12 +99,12 @@ type organizationAdmin interface {
 	DeleteOrganization(ctx context.Context, id millstream.OrgID, a Entry) error
 }
 
-// setupStore guards the first run. SetSetupCode keeps the hash of a new one-time code unless a user exists, and says whether it did. Setup creates the first
-// user as owner of the first organization, which becomes the installation's, in one transaction that checks that there is no user yet (else Conflict) and, unless code is nil, that it is the
-// kept one (else Unauthenticated), which it then forgets.
+// setupStore guards the first run. SetupSeed gives what the one-time code is made of: seed, unless one is kept already, or nil if a user exists. Setup creates the first
+// user as owner of the first organization, which becomes the installation's, in one transaction that checks that there is no user yet (else Conflict) and, unless ok is nil, that
+// it takes the kept seed (nil: none; else Unauthenticated), which is then forgotten.
 type setupStore interface {
-	SetSetupCode(ctx context.Context, code Hash) (open bool, err error)
-	Setup(ctx context.Context, code *Hash, u User, o Organization, a Entry) error
+	SetupSeed(ctx context.Context, seed Hash) (kept []byte, err error)
+	Setup(ctx context.Context, ok func(seed []byte) bool, u User, o Organization, a Entry) error
 }
 
 // auditStore is the record of changes.

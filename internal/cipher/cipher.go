@@ -5,6 +5,7 @@ package cipher
 import (
 	"crypto/aes"
 	stdcipher "crypto/cipher"
+	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -31,6 +32,7 @@ var ErrUnknownKey = errors.New("sealed with a key this node does not have: give 
 // Cipher seals and opens secrets. It is safe for concurrent use.
 type Cipher struct {
 	current keyID
+	mac     []byte // key of MAC
 	keys    map[keyID]stdcipher.AEAD
 }
 
@@ -62,6 +64,8 @@ func New(current []byte, former ...[]byte) (*Cipher, error) {
 		id := idOf(key)
 		if i == 0 {
 			c.current = id
+			mac := sha256.Sum256(append([]byte("millstream mac"), key...))
+			c.mac = mac[:]
 		}
 		c.keys[id] = aead
 	}
@@ -76,6 +80,14 @@ func (c *Cipher) Seal(plain []byte, at Place) []byte {
 	nonce := out[1+idSize : overhead]
 	_, _ = rand.Read(nonce) // never fails: it ends the process when the system has no randomness
 	return c.keys[c.current].Seal(out, nonce, plain, at.aad())
+}
+
+// MAC is 32 bytes that only holders of the current key can make of the data; what is for one purpose is good for no other.
+func (c *Cipher) MAC(purpose string, data []byte) []byte {
+	h := hmac.New(sha256.New, c.mac)
+	h.Write([]byte(purpose + "|"))
+	h.Write(data)
+	return h.Sum(nil)
 }
 
 // Open decrypts what Seal made for the same place.

@@ -9,34 +9,34 @@ import (
 	"context"
 )
 
-const forgetSetupCode = `-- name: ForgetSetupCode :exec
+const forgetSetupSeed = `-- name: ForgetSetupSeed :exec
 DELETE FROM setup
 `
 
-func (q *Queries) ForgetSetupCode(ctx context.Context) error {
-	_, err := q.db.Exec(ctx, forgetSetupCode)
+func (q *Queries) ForgetSetupSeed(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, forgetSetupSeed)
 	return err
 }
 
-const setSetupCode = `-- name: SetSetupCode :execrows
+const keepSetupSeed = `-- name: KeepSetupSeed :one
 INSERT INTO setup (code) SELECT $1::bytea WHERE NOT EXISTS (SELECT 1 FROM users)
-ON CONFLICT (id) DO UPDATE SET code = excluded.code
+ON CONFLICT (id) DO UPDATE SET code = setup.code RETURNING code
 `
 
-func (q *Queries) SetSetupCode(ctx context.Context, code []byte) (int64, error) {
-	result, err := q.db.Exec(ctx, setSetupCode, code)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+// The first one stays, so that nodes that start side by side agree.
+func (q *Queries) KeepSetupSeed(ctx context.Context, seed []byte) ([]byte, error) {
+	row := q.db.QueryRow(ctx, keepSetupSeed, seed)
+	var code []byte
+	err := row.Scan(&code)
+	return code, err
 }
 
-const setupCode = `-- name: SetupCode :one
+const setupSeed = `-- name: SetupSeed :one
 SELECT code FROM setup
 `
 
-func (q *Queries) SetupCode(ctx context.Context) ([]byte, error) {
-	row := q.db.QueryRow(ctx, setupCode)
+func (q *Queries) SetupSeed(ctx context.Context) ([]byte, error) {
+	row := q.db.QueryRow(ctx, setupSeed)
 	var code []byte
 	err := row.Scan(&code)
 	return code, err

@@ -1,9 +1,10 @@
--- name: SetSetupCode :execrows
-INSERT INTO setup (code) SELECT @code::bytea WHERE NOT EXISTS (SELECT 1 FROM users)
-ON CONFLICT (id) DO UPDATE SET code = excluded.code;
+-- name: KeepSetupSeed :one
+-- The first one stays, so that nodes that start side by side agree.
+INSERT INTO setup (code) SELECT @seed::bytea WHERE NOT EXISTS (SELECT 1 FROM users)
+ON CONFLICT (id) DO UPDATE SET code = setup.code RETURNING code;
 
--- name: SetupCode :one
+-- name: SetupSeed :one
 SELECT code FROM setup;
 
--- name: ForgetSetupCode :exec
+-- name: ForgetSetupSeed :exec
 DELETE FROM setup;
