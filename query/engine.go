@@ -74,6 +74,9 @@ type Config struct {
 
 	Owners *Owners // of segments in a cluster; nil: this node reads all
 
+	Pins     pins          // of the snapshots of long queries; nil: there are none
+	PinAfter time.Duration // how long a query must run to be one; 0: 5 min
+
 	Limits     Limits
 	Workers    int // sources that one query scans at a time; 0: one per CPU
 	Log        *slog.Logger
@@ -102,6 +105,9 @@ func New(cfg Config) (*Engine, error) {
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.PinAfter <= 0 {
+		cfg.PinAfter = defaultPinAfter
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -224,5 +230,6 @@ func (t *task) stopped(ctx context.Context, err error) error {
 var (
 	_ catalog   = (*store.Store)(nil)
 	_ unflushed = (*ingest.Mirror)(nil)
+	_ pins      = (*store.Store)(nil)
 	_ sqlEngine = (*engine.Pool)(nil)
 )

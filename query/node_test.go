@@ -216,6 +216,9 @@ func register(s *millstream.Schema, f millstream.Field) {
 	s.Fields = append(s.Fields, f)
 }
 
+// snapshotAt is when snapshots are taken, by the clock of the test's catalog.
+var snapshotAt = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
 // Snapshot is the catalog's.
 func (n *node) Snapshot(_ context.Context, o millstream.OrgID, keys []millstream.StreamKey, r millstream.TimeRange) (store.Snapshot, error) {
 	n.mu.Lock()
@@ -223,7 +226,7 @@ func (n *node) Snapshot(_ context.Context, o millstream.OrgID, keys []millstream
 		defer n.snapshot()
 	}
 	defer n.mu.Unlock()
-	out := store.Snapshot{WALs: append([]store.WALState{{ID: "wal-1", Node: "node-1", Position: n.position}}, n.other...)}
+	out := store.Snapshot{At: snapshotAt, WALs: append([]store.WALState{{ID: "wal-1", Node: "node-1", Position: n.position}}, n.other...)}
 	for _, st := range n.streams {
 		match := func(k millstream.StreamKey) bool {
 			return k.Signal == st.Key.Signal && (k.Name == "" || k.Name == st.Key.Name)

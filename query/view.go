@@ -21,6 +21,7 @@ import (
 // view is one snapshot of some streams: what is published, and the unflushed rows above it. It holds the unflushed rows until release is called.
 type view struct {
 	rng     millstream.TimeRange
+	at      time.Time // when the snapshot was taken, by the database's clock
 	streams []*stream // in the catalog's order
 	reasons []string  // why rows may be missing
 	release func()
@@ -53,14 +54,14 @@ func (e *Engine) open(ctx context.Context, org millstream.OrgID, keys []millstre
 		release()
 		return nil, err
 	}
-	if others := v.release; others != nil {
-		v.release = func() {
+	unpin, others := e.pinLate(v.at), v.release
+	v.release = func() {
+		if others != nil {
 			others()
-			release()
 		}
-		return v, nil
+		release()
+		unpin()
 	}
-	v.release = release
 	return v, nil
 }
 
@@ -69,7 +70,7 @@ func (e *Engine) snapshot(ctx context.Context, org millstream.OrgID, keys []mill
 	if err != nil {
 		return nil, err
 	}
-	v := &view{rng: r}
+	v := &view{rng: r, at: snap.At}
 	byID := map[millstream.StreamID]*stream{}
 	for _, s := range snap.Streams {
 		st := &stream{Stream: s, schema: s.Schema}

@@ -276,7 +276,7 @@ func (p *parts) newQuery(closers *closers) error {
 		return err
 	}
 	p.engine, err = query.New(query.Config{
-		Catalog: p.store, Unflushed: p.mirror, Cache: p.segments, Owners: p.owners(), Gate: gate, SQL: pool, TempDir: temp, Workers: c.Threads, Log: p.log, Registerer: p.registry,
+		Catalog: p.store, Unflushed: p.mirror, Cache: p.segments, Owners: p.owners(), Pins: p.store, Gate: gate, SQL: pool, TempDir: temp, Workers: c.Threads, Log: p.log, Registerer: p.registry,
 		Limits: query.Limits{Timeout: secs(c.TimeoutSecs), MaxScanRows: int64(c.MaxScanRows), MaxResultRows: c.MaxResultRows, AsyncRows: int64(c.AutoAsyncThresholdRows)},
 	})
 	if p.rpc != nil {
