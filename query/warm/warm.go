@@ -57,6 +57,7 @@ type Warmer struct {
 	round   atomic.Int64 // over the whole share: the last that ended
 	mu      sync.Mutex
 	share   Share
+	of      *cluster.Placement // by which share was counted
 }
 
 // Share is how much of the node's share is there.
@@ -64,11 +65,12 @@ type Share struct {
 	Segments int   // live ones that the node owns
 	Warm     int   // of them, those whose index is on the disk
 	Rounds   int64 // over the whole share, since the process began
+	Moved    bool  // the placement has changed since: what the node owns now is not counted yet
 }
 
-// Percent is how much of the share is warm; nil before the share is known. A node that owns nothing is warm.
+// Percent is how much of the share is warm; nil while the share is not known. A node that owns nothing is warm.
 func (s Share) Percent() *float64 {
-	if s.Rounds == 0 {
+	if s.Rounds == 0 || s.Moved {
 		return nil
 	}
 	percent := 100.0
@@ -114,7 +116,9 @@ func (w *Warmer) Changed() {
 func (w *Warmer) Share() Share {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.share
+	s := w.share
+	s.Moved = w.of != w.cfg.Placement()
+	return s
 }
 
 // Run warms until ctx ends: over the whole share at first, when the placement has changed and from time to time; when segments were published, over the newest. What
@@ -179,7 +183,7 @@ func (w *Warmer) pass(ctx context.Context, p *cluster.Placement, whole bool) (le
 	if whole {
 		w.cfg.Cache.EndRound(round)
 		w.round.Store(round)
-		w.note(seen)
+		w.note(seen, p)
 	}
 	cut := len(missing) == mostMissing
 	moved, full, err := w.fetch(ctx, p, missing, round, !whole)
@@ -247,12 +251,12 @@ func (w *Warmer) fetch(ctx context.Context, p *cluster.Placement, missing []mill
 	return moved, filled.Load(), err
 }
 
-// note makes the share known.
-func (w *Warmer) note(s Share) {
+// note makes the share by a placement known.
+func (w *Warmer) note(s Share, p *cluster.Placement) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s.Rounds = w.round.Load()
-	w.share = s
+	w.share, w.of = s, p
 	w.show()
 }
 

@@ -71,6 +71,13 @@ func (w *world) publish(times ...int64) []millstream.Segment {
 	return out
 }
 
+// away says whether the object store fails.
+func (w *world) away(yes bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.down = yes
+}
+
 func (w *world) put(key string, size int) millstream.Extent {
 	body := bytes.Repeat([]byte(key), size/len(key)+1)[:size]
 	if err := w.Put(context.Background(), key, bytes.NewReader(body), int64(size)); err != nil {
@@ -201,6 +208,28 @@ func TestTheOwnShareNewestFirst(t *testing.T) {
 	}
 }
 
+// TestAShareIsNotKnownBeforeItIsCounted: a node that owned nothing does not call itself warm once it owns something.
+func TestAShareIsNotKnownBeforeItIsCounted(t *testing.T) {
+	w := newWorld(t, "b")
+	w.publish(numbers(0, 50)...)
+	x := w.run(w.cache(t.TempDir(), 0), nil)
+	w.wait("nothing is owned", func() bool { p := x.Share().Percent(); return p != nil && *p == 100 })
+	w.away(true)
+	w.members("a", "b")
+	w.wait("the count", func() bool {
+		p := x.Share().Percent()
+		if p != nil && *p != 0 {
+			t.Fatalf("nothing is here, and the node is warm to %v percent", *p)
+		}
+		return p != nil
+	})
+	w.away(false)
+	w.wait("the share", func() bool { p := x.Share().Percent(); return p != nil && *p == 100 })
+	if n := len(w.owned()); n == 0 || x.Share().Segments != n {
+		t.Errorf("the share is %+v, want %d segments", x.Share(), n)
+	}
+}
+
 // TestRestartFetchesNothingAgain: the files are there, whatever the process.
 func TestRestartFetchesNothingAgain(t *testing.T) {
 	w := newWorld(t, "a")
@@ -232,13 +261,11 @@ func TestRestartFetchesNothingAgain(t *testing.T) {
 func TestAnOutageIsWaitedFor(t *testing.T) {
 	w := newWorld(t, "a")
 	w.publish(numbers(0, 20)...)
-	w.down = true
+	w.away(true)
 	c := w.cache(t.TempDir(), 0)
 	w.run(c, nil)
 	w.wait("some tries", func() bool { return len(w.reads()) > 8 })
-	w.mu.Lock()
-	w.down = false
-	w.mu.Unlock()
+	w.away(false)
 	w.wait("the share", w.warmed(c))
 }
 
