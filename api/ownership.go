@@ -32,7 +32,7 @@ type ownerView struct {
 	Segments    int      `json:"segments"`
 	Bytes       int64    `json:"bytes"`
 	CachedBytes *int64   `json:"cached_bytes,omitempty" doc:"in its cache, of all organizations; absent while the node cannot be asked"`
-	WarmPercent *float64 `json:"warm_percent,omitempty" doc:"of what it owns, of all organizations, how much is in its cache; absent while the node does not tell"`
+	WarmPercent *float64 `json:"warm_percent,omitempty" doc:"of the segments that it owns, of all organizations, those whose index is in its cache; absent while the node does not tell, or has not counted since the owners changed"`
 }
 
 type heatRowView struct {

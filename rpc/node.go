@@ -29,7 +29,7 @@ type Status struct {
 	Fetched     uint64 // bytes read from it
 
 	Cached int64    // bytes that its segment cache holds
-	Warm   *float64 // how much of what it owns is in there, in percent; nil: it does not know
+	Warm   *float64 // of the segments that it owns, those whose index is in there, in percent; nil: it does not know
 }
 
 // nodeServer answers for the process itself.

@@ -1708,7 +1708,7 @@ type StatusReply struct {
 	MemoryTotalBytes uint64                 `protobuf:"varint,15,opt,name=memory_total_bytes,json=memoryTotalBytes,proto3" json:"memory_total_bytes,omitempty"` // that the node may use
 	Fenced           bool                   `protobuf:"varint,16,opt,name=fenced,proto3" json:"fenced,omitempty"`                                               // another process runs under the node's id
 	CachedBytes      uint64                 `protobuf:"varint,17,opt,name=cached_bytes,json=cachedBytes,proto3" json:"cached_bytes,omitempty"`                  // that its segment cache holds
-	WarmPercent      *float64               `protobuf:"fixed64,18,opt,name=warm_percent,json=warmPercent,proto3,oneof" json:"warm_percent,omitempty"`           // how much of what it owns is in there; absent: it does not know
+	WarmPercent      *float64               `protobuf:"fixed64,18,opt,name=warm_percent,json=warmPercent,proto3,oneof" json:"warm_percent,omitempty"`           // of the segments that it owns, those whose index is in there; absent: it does not know
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }

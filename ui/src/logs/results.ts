@@ -23,6 +23,7 @@ export class Results {
   readonly histogram = new Histogram();
   failed: ApiError | undefined; // what stands in for the list
   private histBox = h("div", { class: "histbox" }, this.histogram);
+  private counting: AbortSignal | undefined; // of the run whose histogram was asked for last
   private banners = h("div", { class: "banners" });
   private body = h("div", { class: "rbody" });
   private other = h("div", { class: "rother", hidden: true });
@@ -113,7 +114,7 @@ export class Results {
   begin() {
     this.banners.replaceChildren();
     this.failed = undefined;
-    this.el.setAttribute("aria-busy", "true");
+    this.busy(true);
     if (this.grid.parentElement !== this.body) this.body.replaceChildren(skeleton(14));
   }
 
@@ -126,14 +127,15 @@ export class Results {
     this.foot();
   }
 
+  /** Whether what is shown is going to be replaced by what a run finds. */
+  busy(on: boolean) { this.el.setAttribute("aria-busy", String(on)); }
+
   finished() {
-    this.el.removeAttribute("aria-busy");
     if (this.page.rows.length === 0) void this.nothing();
   }
 
   fail(e: ApiError, retry: () => void) {
     this.failed = e;
-    this.el.removeAttribute("aria-busy");
     const more: Action[] = this.page.state.filters.length ? [{ text: "Remove the last filter", icon: "filter", on: () => this.page.removeFilter(this.page.state.filters.length - 1) }] : [];
     this.body.replaceChildren(failure(e, retry, more));
     if (e.status === 400 || e.status === 404) this.histogram.data = undefined;
@@ -155,7 +157,6 @@ export class Results {
 
   /** Empties the list's place for something else. */
   stage(): HTMLElement {
-    this.el.removeAttribute("aria-busy");
     this.body.replaceChildren();
     this.foot("");
     return this.body;
@@ -191,7 +192,9 @@ export class Results {
     if (!on) { this.histogram.data = undefined; return; }
     const start = Date.parse(sel.time_range.start), end = Date.parse(sel.time_range.end), width = bucketWidth(end - start);
     $(".hg-fail", this.histBox)?.remove();
+    this.counting = signal;
     this.histogram.classList.add("dim");
+    this.histBox.setAttribute("aria-busy", "true");
     try {
       const a = await json<Buckets>("/query/histogram", { body: { ...sel, interval: `${Math.max(1, Math.round(width))}ms`, ...(p.roles.level ? { by: p.roles.level } : {}) }, signal });
       this.histogram.data = toData(a, width);
@@ -203,7 +206,7 @@ export class Results {
       this.histogram.data = undefined;
       this.histBox.append(h("div", { class: "hg-fail", role: "status" }, h("span", null, `The histogram failed: ${err.message}`), button({ text: "Try again", cls: "sm", on: () => void this.loadHistogram(signal) })));
     } finally {
-      this.histogram.classList.remove("dim");
+      if (this.counting === signal) { this.histogram.classList.remove("dim"); this.histBox.setAttribute("aria-busy", "false"); }
     }
   }
 

@@ -226,6 +226,7 @@ export abstract class Runner {
     this.head.progress.classList.remove("run");
     this.head.setRunning(false);
     this.results.dim(false);
+    this.results.busy(false);
     document.title = `${this.state.stream || "Logs"} · Logs · Millstream`;
     this.app.removeAttribute("aria-busy");
   }

@@ -21,13 +21,13 @@ export function shareBar(colour: string, o: { actual: number; expected: number }
 
 export const widest = (list: { actual: number; expected: number }[]) => Math.max(0.01, ...list.map((o) => Math.max(o.actual, o.expected))) * 1.06;
 
-const th = (text: string, r = false) => h("th", { scope: "col", class: r ? "r" : "" }, text);
+const th = (text: string, r = false, title?: string) => h("th", { scope: "col", class: r ? "r" : "", title }, text);
 
 export function membersTable(list: Owner[], colours: Colours): HTMLElement {
   const max = widest(list), cached = list.some((o) => o.cached_bytes !== undefined), warm = list.some((o) => o.warm_percent !== undefined);
   return h("div", { class: "tblwrap", tabindex: "0", role: "region", "aria-label": "Nodes that own segments" },
     h("table", { class: "tbl ow-members" },
-      h("thead", null, h("tr", null, th("Node"), th("Weight", true), h("th", { scope: "col", class: "ow-wide" }, h("span", { class: "vh" }, "Share as a bar; the mark is the expected share")), th("Expected", true), th("Actual", true), th("Deviation", true), th("Segments", true), th("Bytes", true), cached && th("Cached", true), warm && th("Warm", true))),
+      h("thead", null, h("tr", null, th("Node"), th("Weight", true), h("th", { scope: "col", class: "ow-wide" }, h("span", { class: "vh" }, "Share as a bar; the mark is the expected share")), th("Expected", true), th("Actual", true), th("Deviation", true), th("Segments", true), th("Bytes", true), cached && th("Cached", true, "In its cache, of all organizations"), warm && th("Warm", true, "Of the segments that it owns, those whose index is in its cache"))),
       h("tbody", null, list.map((o) => h("tr", null,
         h("th", { scope: "row" }, nodeName(colours, o.id), o.state !== "up" && h("span", { class: "pill warn", title: "No heartbeat for a while: its standbys read its segments until it is back or gone" }, o.state)),
         h("td", { class: "r num" }, vcpu(o.weight)), h("td", { class: "ow-wide" }, shareBar(colours.of(o.id), o, max)), h("td", { class: "r num" }, percent(o.expected)), h("td", { class: "r num" }, h("b", null, percent(o.actual))),

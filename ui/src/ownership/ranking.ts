@@ -14,6 +14,7 @@ const shown = 8; // places of the order, before the reader asks for all
 export class Lookup {
   readonly el: HTMLElement;
   private running: AbortController | undefined;
+  private found: Ranking | undefined;
   private all = false;
   private readonly input = h("input", { class: "in mono", id: "segment", name: "segment", type: "search", autocomplete: "off", spellcheck: "false", placeholder: "id of a segment" });
   private readonly out = h("div", { class: "ow-rank" });
@@ -28,8 +29,12 @@ export class Lookup {
     this.out.replaceChildren(h("p", { class: "t3" }, "The lowest cost owns; when the owner is away, the next one reads. The segments of a stream are listed on ", h("a", { class: "link", href: orgPath("streams") }, "its page"), "."));
   }
 
+  /** Shows it once more, with the colours that the nodes have now. */
+  redraw() { if (this.found) this.draw(this.found); }
+
   async find(id: string) {
     this.running?.abort();
+    this.found = undefined;
     this.input.value = id;
     this.all = false;
     if (!id) { this.say(); return; }
@@ -37,7 +42,7 @@ export class Lookup {
     this.out.setAttribute("aria-busy", "true");
     try {
       const r = await json<Ranking>(`/cluster/ownership/segments/${encodeURIComponent(id)}`, { signal });
-      this.draw(r);
+      this.draw((this.found = r));
       announce(r.ranking[0] ? `Owned by ${r.ranking[0].id}, then ${r.ranking.slice(1, 3).map((n) => n.id).join(", ")}` : "No node owns segments");
     } catch (e) {
       const err = explain(e);

@@ -17,11 +17,13 @@ export class WhatIf {
   private kind: Kind = "add";
   private members: Owner[] = [];
   private running: AbortController | undefined;
+  private result: Simulation | undefined; // of the plan
   private touched = false; // the name that is offered was changed
+  private weighed = false; // so was the weight
   private readonly kinds: HTMLButtonElement[];
   private readonly name = h("input", { class: "in", id: "wi-name", autocomplete: "off", spellcheck: "false", maxlength: "128", oninput: () => { this.touched = true; } });
-  private readonly node = h("select", { class: "in", id: "wi-node", onchange: () => this.offerWeight() });
-  private readonly weight = h("input", { class: "in num", id: "wi-weight", type: "number", min: "0.001", max: "100000", step: "any", value: "16", required: true });
+  private readonly node = h("select", { class: "in", id: "wi-node", onchange: () => { this.weighed = false; this.offerWeight(); } });
+  private readonly weight = h("input", { class: "in num", id: "wi-weight", type: "number", min: "0.001", max: "100000", step: "any", value: "1", required: true, oninput: () => { this.weighed = true; } });
   private readonly nameField = h("div", { class: "field" }, h("label", { for: "wi-name" }, "Name"), this.name);
   private readonly nodeField = h("div", { class: "field", hidden: true }, h("label", { for: "wi-node" }, "Node"), this.node);
   private readonly weightField = h("div", { class: "field" }, h("label", { for: "wi-weight" }, "vCPU"), this.weight);
@@ -44,6 +46,7 @@ export class WhatIf {
     if (list.some((o) => o.id === was)) this.node.value = was;
     this.offerName();
     this.offerWeight();
+    if (this.result) this.draw(this.result); // with their colours, and with what they have now
   }
 
   private choose(k: Kind) {
@@ -54,6 +57,7 @@ export class WhatIf {
     this.weightField.hidden = k === "remove";
     this.weight.required = k !== "remove";
     this.problem.textContent = "";
+    this.weighed = false;
     this.offerWeight();
   }
 
@@ -68,10 +72,11 @@ export class WhatIf {
     this.touched = false;
   }
 
+  /** A weight as others have it, or twice what a node has. */
   private offerWeight() {
-    if (this.kind !== "reweigh") return;
-    const o = this.members.find((m) => m.id === this.node.value);
-    if (o) this.weight.value = String(o.weight * 2);
+    const sorted = this.members.map((m) => m.weight).sort((a, b) => a - b), middle = sorted[sorted.length >> 1], own = this.members.find((m) => m.id === this.node.value)?.weight;
+    const w = this.kind === "add" ? middle : own && own * 2;
+    if (w && !this.weighed) this.weight.value = String(w);
   }
 
   private take() {
@@ -80,13 +85,14 @@ export class WhatIf {
     this.problem.textContent = !id ? "Name a node." : this.kind === "add" && taken ? `There is a node ${visible(id)} already.` : "";
     if (this.problem.textContent) { (this.kind === "add" ? this.name : this.node).focus(); return; }
     const without = { add: p.add, remove: p.remove.filter((x) => x !== id), reweigh: p.reweigh.filter(([x]) => x !== id) };
-    this.touched = false;
+    this.touched = this.weighed = false;
     this.on(this.kind === "add" ? { ...without, add: [...p.add, [id, w]] } : this.kind === "remove" ? { ...without, remove: [...without.remove, id] } : { ...without, reweigh: [...without.reweigh, [id, w]] });
   }
 
   /** Shows a change and computes what it would move. */
   async show(p: Plan) {
     this.plan = p;
+    this.result = undefined;
     this.running?.abort();
     this.offerName();
     this.drawPlan();
@@ -99,7 +105,7 @@ export class WhatIf {
     this.out.classList.add("dim");
     try {
       const r = await json<Simulation>("/cluster/ownership/simulate", { body: planBody(p), signal });
-      this.draw(r);
+      this.draw((this.result = r));
       announce(`${percent(part(r.moved_segments, r.segments))} of the segments would move`);
     } catch (e) {
       const err = explain(e);

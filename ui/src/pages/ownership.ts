@@ -132,6 +132,7 @@ class OwnershipPage {
   private draw(d: Ownership) {
     this.colours.nodes = d.members.map((o) => o.id);
     this.whatif.nodes = d.members;
+    this.lookup.redraw();
     this.figure(d);
     this.table.replaceChildren(d.members.length > 0 ? membersTable(d.members, this.colours) : empty({ title: "No node owns segments", icon: "server", text: "No node with the role querier is there. Its segments are in the object store; the first querier that comes owns all of them." }));
     if (d.members.length === 1) this.notes.replaceChildren(banner("info", `${visible(d.members[0]!.id)} owns every segment: it is the only node that runs queries. Under “What if” you see what another one would take over.`));

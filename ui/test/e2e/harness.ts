@@ -8,7 +8,7 @@ import axe from "axe-core";
 import assert from "node:assert/strict";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { after, afterEach, before } from "node:test";
+import { after, afterEach, before, type TestContext } from "node:test";
 import pixelmatch from "pixelmatch";
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
 import { PNG } from "pngjs";
@@ -70,7 +70,7 @@ export class Harness {
       document.adoptedStyleSheets = [still];
     });
     const page = await context.newPage(), problems: string[] = [];
-    page.setDefaultTimeout(20_000);
+    page.setDefaultTimeout(60_000); // a state is waited for; how soon it comes is the machine's affair
     const ended = /status of 404 .*\/query\/running\//; // a query that has ended before its cancellation came
     const note = (text: string) => { if (!ended.test(text) && !o.allow?.some((a) => a.test(text))) problems.push(text); };
     if (process.env.DEBUG_E2E) page.on("response", async (r) => { if (r.status() >= 400) console.log(r.status(), r.url(), r.request().postData(), await r.text().catch(() => "")); });
@@ -96,9 +96,15 @@ export class Harness {
     return page.context().storageState();
   }
 
-  /** Closes the test's pages and fails if one of them had a problem. */
-  async settle() {
+  /** Closes the test's pages and fails if one of them had a problem. If the test failed, it says first what they showed. */
+  async settle(of?: { passed?: boolean }) {
     const list = this.#open.splice(0);
+    if (of?.passed === false) {
+      for (const p of list.flatMap(({ context }) => context.pages())) {
+        const shown = await p.evaluate(() => `${[...document.querySelectorAll("[aria-busy=true]")].map((e) => `busy: ${e.tagName.toLowerCase()}.${e.className}\n`).join("")}${document.body.innerText.slice(0, 1500)}`).catch((e: Error) => e.message);
+        console.log(`left at ${p.url()}\n${shown.replace(/\n+/g, "\n")}`);
+      }
+    }
     for (const { context } of list) {
       for (const p of context.pages()) if (!p.isClosed() && (await p.evaluate(() => "__hit" in window).catch(() => false))) list[0]!.problems.push("a script ran that came as data");
       await context.close();
@@ -150,7 +156,7 @@ export class Harness {
 export function harness(o: Options = {}): Harness {
   const t = new Harness(o);
   before(() => t.start(), { timeout: 180_000 });
-  afterEach(() => t.settle());
+  afterEach((of) => t.settle(of as TestContext & { passed?: boolean })); // the types lack it
   after(() => t.stop());
   return t;
 }
@@ -161,7 +167,7 @@ export async function keys(page: Page, list: string) {
 }
 
 /** Waits until a condition holds. */
-export async function until(what: string, holds: () => Promise<unknown> | unknown, ms = 15_000) {
+export async function until(what: string, holds: () => Promise<unknown> | unknown, ms = 45_000) {
   for (const end = Date.now() + ms; ; await new Promise((r) => setTimeout(r, 50))) {
     if (await holds()) return;
     if (Date.now() > end) throw new Error(`not within ${ms} ms: ${what}`);

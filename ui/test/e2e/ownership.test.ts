@@ -134,6 +134,23 @@ test("what if, by keyboard: a node comes, another goes, a third gets heavier; th
   assert.match(await text(page, ".ow-problem"), /There is a node querier-2 already/);
 });
 
+test("a node has one colour everywhere, whichever answer comes first", async () => {
+  const page = await t.page();
+  await tell(page, five);
+  let go = () => {};
+  const later = new Promise<void>((r) => { go = r; });
+  await page.route("**/api/v1/cluster/ownership?**", async (r) => { await later; await r.fallback(); });
+  await page.goto(path("?segment=0199a0c4-7c1e-7000-8000-000000000042&add=querier-6:16"));
+  await page.locator(".ow-moves tbody tr").nth(4).waitFor();
+  await page.locator(".ow-order li").nth(4).waitFor();
+  go();
+  await page.locator(".ow-members tbody tr").nth(4).waitFor();
+  const colours = await page.locator(".ow-node").evaluateAll((list) => list.map((e) => [e.textContent!, getComputedStyle(e.querySelector("i")!).backgroundColor] as const));
+  assert.equal(new Set(colours.map(([id]) => id)).size, 6);
+  assert.equal(new Set(colours.map((x) => x.join(" "))).size, 6, JSON.stringify(colours));
+  assert.equal(await page.inputValue("#wi-weight"), "16", "as most of the others");
+});
+
 test("a hundred nodes, one of them silent and some that do not tell", async () => {
   const page = await t.page(), many = Array.from({ length: 100 }, (_, i) => ({ id: `querier-${String(i + 1).padStart(3, "0")}`, weight: [8, 16, 32][i % 3]!, ...(i % 4 ? { cached: 1e11, warm: 90 } : {}), ...(i === 2 ? { state: "silent" } : {}) }));
   await tell(page, many, segments.slice(0, 4000));
