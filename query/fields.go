@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"math"
 	"slices"
 	"strings"
 
@@ -41,6 +42,8 @@ type FieldStats struct {
 	Sampled int         `json:"sampled"`
 	Fields  []FieldStat `json:"fields"`
 	*Answer
+
+	rough bool // the rows of fields are taken from segments that reach out of the time range
 }
 
 // FieldSearch says which fields of a selection to describe, and how well.
@@ -55,8 +58,8 @@ type FieldSearch struct {
 // maxFieldStats is how many fields' values are counted in one request.
 const maxFieldStats = 50
 
-// Fields describes the fields of a selection, by name. Without a filter, the rows that have a field are counted for whole segments, also where a segment reaches
-// out of the time range.
+// Fields describes the fields of a selection, by name. Without a filter, the rows that have a field are counted for whole segments; where these reach out of the
+// time range, its share of them stands for its share of the selection.
 func (e *Engine) Fields(ctx context.Context, sel Selection, s FieldSearch) (*FieldStats, error) {
 	if len(s.Names) > maxFieldStats {
 		return nil, millstream.Errorf(millstream.Invalid, "statistics of %d fields are too many at once: ask for at most %d", len(s.Names), maxFieldStats)
@@ -133,19 +136,33 @@ func (e *Engine) fieldList(ctx context.Context, sel Selection, out *FieldStats) 
 		if err != nil {
 			return err
 		}
-		out.Fields = []FieldStat{}
-		for _, f := range st.schema.Fields {
-			if f.Name != millstream.TimestampField {
-				out.Fields = append(out.Fields, FieldStat{Name: f.Name, Type: f.Type.String(), Conflict: f.Conflict, Rows: rows[f.Name]})
-			}
-		}
-		slices.SortFunc(out.Fields, func(a, b FieldStat) int { return strings.Compare(a.Name, b.Name) })
 		count := &sql.Plan{Stream: key, Aggregate: true, Aggs: []sql.Agg{{Func: sql.Count}}, Out: []sql.Output{{Key: -1}}, Limit: -1}
 		return e.kernel(ctx, q, t, count, func(r *Rows) error {
 			out.Rows = r.Columns[0].Ints[0]
+			out.list(st.schema, rows)
 			return nil
 		})
 	})
+}
+
+// list names the fields of a stream. rows are those that have them in whole segments, which reach out of the time range: a field's part of them is taken for its
+// part of the selection.
+func (out *FieldStats) list(schema millstream.Schema, rows map[string]int64) {
+	whole := rows[millstream.TimestampField]
+	out.rough = whole > out.Rows
+	inRange := func(n int64) int64 {
+		if out.rough {
+			return int64(math.Round(float64(n) * float64(out.Rows) / float64(whole)))
+		}
+		return n
+	}
+	out.Fields = []FieldStat{}
+	for _, f := range schema.Fields {
+		if f.Name != millstream.TimestampField {
+			out.Fields = append(out.Fields, FieldStat{Name: f.Name, Type: f.Type.String(), Conflict: f.Conflict, Rows: inRange(rows[f.Name])})
+		}
+	}
+	slices.SortFunc(out.Fields, func(a, b FieldStat) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // fieldRows counts the records that have each field, in the owners' segments and in what is at hand.
@@ -176,6 +193,7 @@ func (e *Engine) fieldRows(ctx context.Context, q *task, t *table) (map[string]i
 	return all, nil
 }
 
+// rowsOfFields adds up the rows that have each field; all have the time.
 func rowsOfFields(ctx context.Context, inputs []scan.Input) (map[string]int64, error) {
 	rows := map[string]int64{}
 	for _, in := range inputs {
@@ -186,6 +204,7 @@ func rowsOfFields(ctx context.Context, inputs []scan.Input) (map[string]int64, e
 		for _, f := range src.Fields() {
 			rows[f.Name] += f.Rows
 		}
+		rows[millstream.TimestampField] += int64(src.Rows())
 		release()
 	}
 	return rows, nil

@@ -57,6 +57,23 @@ func TestFields(t *testing.T) {
 	}
 }
 
+// TestFieldsOfSegmentsThatReachOut: without a filter a field's rows are those of whole segments; what is said of the selection is in keeping with it.
+func TestFieldsOfSegmentsThatReachOut(t *testing.T) {
+	n := newNode(t, nil)
+	n.append(millstream.Logs, "app", lines(epoch-60e9, strings.Split(strings.Repeat("level=error code=500 trace=a,", 29)+"level=info trace=b", ",")...))
+	n.append(millstream.Logs, "app", lines(epoch+60e9, "level=info", "level=error code=502", "level=info", "level=info", "level=info", "level=info"))
+	n.flush()
+	f, err := n.Fields(t.Context(), app(""), allFields)
+	if err != nil || f.Rows != 6 {
+		t.Fatalf("%+v %v", f, err)
+	}
+	for _, x := range f.Fields {
+		if x.Rows != map[string]int64{"level": 6, "code": 1}[x.Name] || x.Distinct != nil && *x.Distinct != map[string]int64{"level": 2, "code": 1}[x.Name] {
+			t.Errorf("%s: %d rows, %+v", x.Name, x.Rows, x)
+		}
+	}
+}
+
 // TestFieldPages: a list of very many fields is read in parts.
 func TestFieldPages(t *testing.T) {
 	n := newNode(t, nil)

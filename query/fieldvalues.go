@@ -163,7 +163,7 @@ func (e *Engine) sampleFields(ctx context.Context, sel Selection, named []string
 			out.Sampled += b.N
 		}
 		for i, f := range fields[:n] {
-			f.estimate(&rows, i+1)
+			f.estimate(&rows, i+1, out)
 		}
 		fields = fields[n:]
 	}
@@ -171,7 +171,7 @@ func (e *Engine) sampleFields(ctx context.Context, sel Selection, named []string
 }
 
 // estimate makes a field's figures from the column of a sample.
-func (f *FieldStat) estimate(rows *collector, column int) {
+func (f *FieldStat) estimate(rows *collector, column int, of *FieldStats) {
 	seen, numbers, n := map[string]int{}, []float64{}, int64(0)
 	rows.each(func(cols []millstream.Column, i int) {
 		c := &cols[column]
@@ -184,6 +184,9 @@ func (f *FieldStat) estimate(rows *collector, column int) {
 			numbers = append(numbers, *v)
 		}
 	})
+	if of.rough && int64(of.Sampled) == of.Rows {
+		f.Rows = n
+	}
 	if n == 0 {
 		return
 	}
@@ -193,8 +196,12 @@ func (f *FieldStat) estimate(rows *collector, column int) {
 			once++
 		}
 	}
+	have := f.Rows
+	if of.rough {
+		have = n * of.Rows / int64(max(1, of.Sampled))
+	}
 	// Values seen once stand for those that were not seen: the estimator whose worst error is least (Charikar et al., 2000).
-	distinct := int64(len(seen)-once) + int64(math.Round(float64(once)*math.Sqrt(float64(max(f.Rows, n))/float64(n))))
+	distinct := int64(len(seen)-once) + int64(math.Round(float64(once)*math.Sqrt(float64(max(have, n))/float64(n))))
 	f.Estimated, f.Distinct = true, &distinct
 	if len(numbers) > 0 {
 		f.estimateNumbers(numbers)
