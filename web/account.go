@@ -59,11 +59,17 @@ func (p *Pages) login(w http.ResponseWriter, r *http.Request) error {
 
 // loginReply answers a script that signs in: who it is, for it must be the same reader, and the token for its next requests.
 func (p *Pages) loginReply(w http.ResponseWriter, r *http.Request, g auth.Grant, err error) error {
-	code, body := http.StatusOK, any(map[string]string{"user": g.User.ID, "csrf": p.formToken(w, r)})
-	if err != nil {
+	code, body := http.StatusOK, any(nil)
+	if err == nil {
+		body = map[string]string{"user": g.User.ID, "csrf": p.formToken(w, r)}
+	} else {
 		var problem *ui.Problem
 		code, problem = p.problem(w, r, err, "")
-		body = map[string]any{"error": map[string]string{"code": status.Code(millstream.KindOf(err)), "message": problem.Text, "hint": problem.Hint}}
+		failed := map[string]any{"error": map[string]string{"code": status.Code(millstream.KindOf(err)), "message": problem.Text, "hint": problem.Hint}}
+		if !p.validToken(r, r.PostForm.Get("form_token")) { // the reader has signed out in another tab: only a page of ours can read the new one
+			failed["csrf"] = p.formToken(w, r)
+		}
+		body = failed
 	}
 	text, err := json.Marshal(body)
 	if err != nil {

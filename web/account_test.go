@@ -349,4 +349,16 @@ func TestSignInByScript(t *testing.T) {
 	if a := r.script("POST", "/api/v1/auth/logout", good.CSRF); a.code != 204 {
 		t.Errorf("a request with the new token: %d %s", a.code, a.body)
 	}
+	// Signing out in another tab ends the token that an open page has; the refusal gives it another one.
+	other := w.reader()
+	again := func(token string) answer {
+		return other.do("POST", "/login", url.Values{"email": {email}, "password": {password}, "form_token": {token}}, "Accept", "application/json")
+	}
+	var refused struct{ CSRF string }
+	if a := again(good.CSRF); a.code != 403 || json.Unmarshal([]byte(a.body), &refused) != nil || refused.CSRF == "" {
+		t.Fatalf("a token that has ended: %d %s", a.code, a.body)
+	}
+	if a := again(refused.CSRF); a.code != 200 {
+		t.Errorf("with the token of the refusal: %d %s", a.code, a.body)
+	}
 }
