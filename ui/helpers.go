@@ -55,7 +55,9 @@ func sentence(s string) string {
 	if s == "" {
 		return s
 	}
-	s = capital(s)
+	if first, _, _ := strings.Cut(s, " "); !strings.Contains(first, "@") { // an address stays as it is
+		s = capital(s)
+	}
 	if strings.HasSuffix(s, ".") || strings.HasSuffix(s, "!") || strings.HasSuffix(s, "?") {
 		return s
 	}

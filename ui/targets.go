@@ -25,6 +25,7 @@ type Snippet struct {
 	Becomes string
 	Signal  string // of the first record to wait for: logs, metrics or traces
 	Note    string // what people stumble over
+	Named   bool   // the text names the stream of the logs
 }
 
 // token is what snippets for a shell send.
@@ -141,6 +142,7 @@ setup.template.enabled: false`, Note: "A host without a port would mean 9200, so
 		all[0].Text += "\n# or over gRPC:\n# OTEL_EXPORTER_OTLP_ENDPOINT=http://{grpc} OTEL_EXPORTER_OTLP_PROTOCOL=grpc"
 	}
 	for i := range all {
+		all[i].Named = strings.Contains(all[i].Text, "{stream}")
 		all[i].Text = fill.Replace(all[i].Text)
 	}
 	return all

@@ -25,6 +25,14 @@ func TestPeople(t *testing.T) {
 	if a.code != 201 || m == nil {
 		t.Fatalf("%d %s", a.code, a.body)
 	}
+	for path, to := range map[string]string{"/shop/access/users": "/shop/access", "/shop/access/users/some-id/invite": "/shop/access", "/shop/access/tokens/some-id/revoke": "/shop/access/tokens"} {
+		if a := r.get(path); a.code != 303 || a.header.Get("Location") != to {
+			t.Errorf("the address of a form's reply, %s, asked for again: %d %s", path, a.code, a.header.Get("Location"))
+		}
+	}
+	if a := r.send("/shop/access", "/shop/access/users", "email", "bob@example.com", "role", "viewer"); a.code != 409 || a.alert() != "bob@example.com is a member already." {
+		t.Errorf("added again: %d %q", a.code, a.alert())
+	}
 	if !strings.Contains(a.body, "&lt;b&gt;Bob") || !strings.Contains(a.body, "invited") {
 		t.Error("he is not in the list, or his name is markup")
 	}

@@ -18,6 +18,11 @@ func TestSend(t *testing.T) {
 			t.Errorf("%q is not in the page", want)
 		}
 	}
+	for sender, named := range map[string]bool{"fluentbit": true, "json": true, "otlp": false, "loki": false} {
+		if got := strings.Contains(r.get("/shop/send?sender="+sender).body, `id="stream"`); got != named {
+			t.Errorf("%s: the name of the stream is asked for: %t", sender, got)
+		}
+	}
 	for _, odd := range []string{"?sender=nothing", "?stream=%24(reboot)", "?stream=a%22%3Bb"} {
 		if a := r.get("/shop/send" + odd); a.code != 200 || strings.Contains(a.body, "reboot") || strings.Contains(a.body, "b/api/v1/intake/json/a&#34;;b") {
 			t.Errorf("%s: %d", odd, a.code)
