@@ -1,7 +1,7 @@
 // The frame of every page: menus, theme, keys, connection, session. Each page's script imports it first.
 import { errorOf, session } from "./lib/api.ts";
 import { boot, orgPath } from "./lib/boot.ts";
-import { $, button, h, icon } from "./lib/dom.ts";
+import { $, button, h, icon, sending } from "./lib/dom.ts";
 import { bind, bound, type Key, printed } from "./lib/keys.ts";
 import { copy, dialog, menu } from "./lib/layers.ts";
 import { applyLook, dark, setPrefs } from "./lib/prefs.ts";
@@ -106,9 +106,11 @@ async function signIn(): Promise<boolean> {
     const problem = h("div", { class: "alert", role: "alert", hidden: true });
     const email = h("input", { class: "in", id: "re-email", name: "email", type: "email", autocomplete: "username", required: true, value: boot.user.email });
     const password = h("input", { class: "in", id: "re-password", name: "password", type: "password", autocomplete: "current-password", required: true, autofocus: true });
-    const submit = async (e: Event) => {
-      e.preventDefault();
-      const res = await fetch(`${boot.base}/login`, { method: "POST", headers: { Accept: "application/json" }, body: new URLSearchParams({ email: email.value, password: password.value, form_token: boot.csrf }) }).catch(() => undefined);
+    const send = () => fetch(`${boot.base}/login`, { method: "POST", headers: { Accept: "application/json" }, body: new URLSearchParams({ email: email.value, password: password.value, form_token: boot.csrf }) }).catch(() => undefined);
+    const submit = sending(async () => {
+      let res = await send();
+      const fresh = res?.status === 403 && ((await res.clone().json().catch(() => ({}))) as { csrf?: string }).csrf; // the reader signed out in another tab, which ended this page's token
+      if (fresh) { boot.csrf = fresh; res = await send(); }
       if (res?.ok) {
         const body = (await res.json()) as { csrf: string; user: string };
         if (body.user !== boot.user.id) location.reload();
@@ -118,7 +120,7 @@ async function signIn(): Promise<boolean> {
       const err = res && (await errorOf(res));
       problem.hidden = false;
       problem.replaceChildren(h("strong", null, err ? err.message : "The node cannot be reached."), err?.hint ? ` ${err.hint}` : "");
-    };
+    });
     return h("form", { onsubmit: submit }, h("p", { class: "t2" }, "Sign in again to go on. The page and everything on it stays as it is."), problem,
       h("div", { class: "field" }, h("label", { for: "re-email" }, "E-mail address"), email), h("div", { class: "field" }, h("label", { for: "re-password" }, "Password"), password),
       h("div", { class: "acts" }, button({ text: "Not now", on: () => close() }), h("button", { class: "btn primary" }, "Sign in")));

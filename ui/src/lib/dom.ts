@@ -52,6 +52,17 @@ export function button(o: { icon?: string; label?: string; text?: string; cls?: 
   return h("button", { type: "button", class: `btn ${cls ?? ""}`.trim(), "aria-label": label, title: !text ? label : undefined, onclick: on, ...rest }, ic && icon(ic, "s"), text, kbd && h("kbd", null, kbd));
 }
 
+/** What a form does when it is sent. While that goes on, a second click does nothing. */
+export function sending(send: () => Promise<unknown>): (e: Event) => Promise<void> {
+  let busy = false;
+  return async (e) => {
+    e.preventDefault();
+    if (busy) return;
+    busy = true;
+    try { await send(); } finally { busy = false; }
+  };
+}
+
 export const $ = <T extends Element = HTMLElement>(sel: string, root: ParentNode = document) => root.querySelector<T>(sel);
 export const $$ = <T extends Element = HTMLElement>(sel: string, root: ParentNode = document) => [...root.querySelectorAll<T>(sel)];
 

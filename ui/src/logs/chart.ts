@@ -1,7 +1,7 @@
 // The chart tab: a figure of the records that match, over time or as a table, put together without SQL; the statement can be taken on from there.
 import { explain, json } from "../lib/api.ts";
 import { may, orgPath } from "../lib/boot.ts";
-import { button, h } from "../lib/dom.ts";
+import { button, h, sending } from "../lib/dom.ts";
 import { count, plural } from "../lib/format.ts";
 import { copy, dialog, toast } from "../lib/layers.ts";
 import { empty, failure, skeleton } from "../lib/states.ts";
@@ -115,8 +115,7 @@ async function addToDashboard(p: LogsPage, made: Made, statement: string) {
     const title = h("input", { class: "in", id: "panel-title", value: `${functions[made.fn]!.text}${made.field ? ` of ${made.field}` : ""}${made.by.length ? ` by ${made.by.join(", ")}` : ""}`, maxlength: "200", required: true });
     const where = h("select", { class: "in", id: "panel-where" }, h("option", { value: "" }, "A new dashboard"), list.map((d) => h("option", { value: d.id }, d.name))), problem = h("div", { class: "alert", role: "alert", hidden: true });
     const panel = (id: number) => ({ id, title: title.value, type: made.kind === "table" ? "table" : "timeseries", grid: { x: 0, y: 0, w: 12, h: 8 }, targets: [{ ref: "A", language: "sql", statement, ...(made.kind === "table" ? { format: "table" } : {}) }], options: { ...(made.kind === "bars" ? { style: "bars", stack: "normal" } : {}), ...(made.kind === "stack" ? { stack: "normal", fill: 20 } : {}) } });
-    const submit = async (e: Event) => {
-      e.preventDefault();
+    const submit = sending(async () => {
       try {
         let id = where.value;
         if (!id) id = (await json<{ id: string }>("/dashboards", { body: { body: { title: title.value, time: { from: p.state.range.from, to: p.state.range.to }, panels: [panel(1)] } } })).id;
@@ -131,7 +130,7 @@ async function addToDashboard(p: LogsPage, made: Made, statement: string) {
         problem.hidden = false;
         problem.textContent = x.status === 412 ? "Somebody changed the dashboard just now: try again." : [x.message, x.hint].filter(Boolean).join(" ");
       }
-    };
-    return h("form", { onsubmit: (e: Event) => void submit(e) }, problem, h("div", { class: "field" }, h("label", { for: "panel-title" }, "Title"), title), h("div", { class: "field" }, h("label", { for: "panel-where" }, "Dashboard"), where), h("div", { class: "acts" }, button({ text: "Cancel", on: () => close() }), h("button", { class: "btn primary" }, "Add")));
+    });
+    return h("form", { onsubmit: submit }, problem, h("div", { class: "field" }, h("label", { for: "panel-title" }, "Title"), title), h("div", { class: "field" }, h("label", { for: "panel-where" }, "Dashboard"), where), h("div", { class: "acts" }, button({ text: "Cancel", on: () => close() }), h("button", { class: "btn primary" }, "Add")));
   });
 }

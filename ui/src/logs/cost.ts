@@ -7,7 +7,7 @@ const item = (ic: string, title: string, cls: string, ...text: (Node | string)[]
 const b = (t: string) => h("b", { class: "num" }, t);
 
 /** How many of the segments were not even looked at. */
-export function pruned(s: { total: number; pruned: number }): string { return s.total ? `${percent(s.pruned / s.total)} pruned` : "none yet"; }
+export function pruned(s: { total: number; pruned: number }): string { return s.total ? `${percent(s.pruned / s.total)} pruned` : "none in this time"; }
 
 export function costIdle(el: HTMLElement, text: string) { el.replaceChildren(h("span", { class: "muted" }, text)); }
 

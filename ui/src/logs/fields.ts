@@ -30,12 +30,15 @@ class Field {
   readonly box = h("div", { class: "tops" });
   asked = ""; // what the box shows
   base = 0; // records that its values were counted in
+  num: HTMLElement | undefined; // its figure in the list
   stat: FieldStat | undefined;
+  counted: FieldStat | undefined; // what the box shows, of the records that `asked` names: the list says the same
   constructor(readonly name: string, public type: string, readonly part: string) {}
 }
 
 const page = 500; // fields asked for at once
 const sign = (type: string) => (isNumber(type) ? "#" : /^bool/i.test(type) ? "b" : /^time/i.test(type) ? "t" : /^(json|struct|list|object|array)/i.test(type) ? "{}" : "a");
+const figure = (st: FieldStat | undefined) => (st?.distinct ? (st.estimated ? "~" : "") + short(st.distinct) : st && st.share === 0 ? "–" : st && st.share < 0.995 ? percent(st.share) : "");
 const signName: Record<string, string> = { "#": "number", b: "true or false", t: "time", "{}": "object", a: "text" };
 
 export class Fields {
@@ -56,7 +59,7 @@ export class Fields {
     this.grid.rowHeight = 25;
     this.grid.columns = [{ key: "f", label: "Field", min: 60, fixed: true, render: (it, cell) => this.drawItem(it, cell) }];
     this.grid.rowClass = (it) => ("head" in it ? "fhead" : "fld");
-    this.grid.rowLabel = (it) => ("head" in it ? `${it.head} ${it.note}` : `${it.name}, ${signName[sign(it.type)]}${it.stat?.distinct ? `, ${it.stat.distinct} values` : ""}`);
+    this.grid.rowLabel = (it) => ("head" in it ? `${it.head} ${it.note}` : this.label(it));
     this.grid.detail = (it, box) => { if ("box" in it) box.append(it.box); };
     this.grid.addEventListener("ms:open", (e) => { e.stopPropagation(); this.toggle((e as CustomEvent).detail.index); });
     this.grid.addEventListener("ms:select", (e) => e.stopPropagation());
@@ -136,10 +139,18 @@ export class Fields {
     this.grid.update(items);
   }
 
+  /** What is known best of a field in the selection: its values were counted, or estimated. */
+  private best(f: Field) { return f.counted && f.asked === JSON.stringify(this.p.selection(this.p.filtersOf(f.name).length ? f.name : undefined)) ? f.counted : f.stat; }
+
+  private label(f: Field) {
+    const n = this.best(f)?.distinct;
+    return `${f.name}, ${signName[sign(f.type)]}${n ? `, ${plural(n, "value")}` : ""}`;
+  }
+
   private drawItem(it: Item, cell: HTMLElement) {
     if ("head" in it) { cell.append(h("span", null, it.head), h("span", { class: "cd" }, it.note)); return; }
     const st = it.stat, t = sign(it.type);
-    cell.append(icon("chevron-right", "xs"), h("span", { class: "ty", title: signName[t] }, t), h("span", { class: "ell", title: it.name }, shown(it.name, 200)), ...(st?.conflict ? [h("span", { class: "cd warn", title: "Values of several types were sent" }, icon("triangle-alert", "xs"))] : []), h("span", { class: "cd num" }, st?.distinct ? (st.estimated ? "~" : "") + short(st.distinct) : st && st.share === 0 ? "–" : st && st.share < 0.995 ? percent(st.share) : ""));
+    cell.append(icon("chevron-right", "xs"), h("span", { class: "ty", title: signName[t] }, t), h("span", { class: "ell", title: it.name }, shown(it.name, 200)), ...(st?.conflict ? [h("span", { class: "cd warn", title: "Values of several types were sent" }, icon("triangle-alert", "xs"))] : []), (it.num = h("span", { class: "cd num" }, figure(this.best(it)))));
   }
 
   private toggle(i: number) {
@@ -168,7 +179,7 @@ export class Fields {
       if (!sel) return;
       const asked = JSON.stringify(sel);
       const need = list.filter((f) => f.asked !== asked);
-      if (need.length === 0) { for (const f of list) this.drawTops(f, f.stat!); return; }
+      if (need.length === 0) { for (const f of list) this.drawTops(f, f.counted ?? f.stat!); return; }
       for (const f of need) if (!f.asked) f.box.replaceChildren(h("p", { class: "muted", "aria-busy": "true" }, "Counting…"));
       try {
         const a = await json<Answer>("/query/fields", { body: { ...sel, fields: [...new Set(need.map((f) => f.name))].slice(0, 50), top: 10, limit: 0 }, ...(signal ? { signal } : {}) });
@@ -189,6 +200,9 @@ export class Fields {
   }
 
   private drawTops(f: Field, st: FieldStat) {
+    f.counted = st;
+    f.num?.replaceChildren(figure(st));
+    f.num?.closest("[role=row]")?.setAttribute("aria-label", this.label(f));
     const had = f.box.contains(document.activeElement) ? (document.activeElement as HTMLElement).dataset.k : undefined;
     const chosen = new Set(this.p.filtersOf(f.name).filter((x) => x.op === "is").flatMap((x) => x.values));
     const rows = [...(st.top ?? [])];
@@ -196,7 +210,7 @@ export class Fields {
     const tick = (v: string, on: boolean) => { if (on) chosen.add(v); else chosen.delete(v); this.p.setFilter(f.name, [...this.p.filtersOf(f.name).filter((x) => x.op !== "is"), ...(chosen.size ? [{ field: f.name, op: "is" as const, values: [...chosen] }] : [])]); };
     const list = rows.map(({ value, rows: n }) => {
       const share = f.base ? Math.min(1, n / f.base) : 0;
-      const li = h("li", null, h("input", { type: "checkbox", "data-k": `c${value}`, "aria-label": value.trim() ? shown(value, 200) : "empty", onchange: (e: Event) => tick(value, (e.target as HTMLInputElement).checked), ...(chosen.has(value) ? { checked: true } : {}) }), h("span", { class: "v", title: value.slice(0, 500) }, shown(value, 120) || h("i", { class: "muted" }, "empty")), h("span", { class: "n num" }, n ? percent(share) : "–"),
+      const li = h("li", null, h("input", { type: "checkbox", "data-k": `c${value}`, "aria-label": value.trim() ? shown(value, 200) : "empty", onchange: (e: Event) => tick(value, (e.target as HTMLInputElement).checked), ...(chosen.has(value) ? { checked: true } : {}) }), h("span", { class: "v", title: value.slice(0, 500), onclick: () => li.querySelector("input")!.click() }, shown(value, 120) || h("i", { class: "muted" }, "empty")), h("span", { class: "n num" }, n ? percent(share) : "–"),
         h("span", { class: "acts" }, h("button", { type: "button", "data-k": `+${value}`, "aria-label": `Only ${f.name} ${value.slice(0, 80)}`, title: "Filter for", onclick: () => this.p.filter(f.name, "is", [value]) }, icon("circle-plus", "s")), h("button", { type: "button", "data-k": `-${value}`, "aria-label": `Without ${f.name} ${value.slice(0, 80)}`, title: "Filter out", onclick: () => this.p.filter(f.name, "not", [value]) }, icon("circle-minus", "s"))),
         s("svg", { class: "b", viewBox: "0 0 100 2", preserveAspectRatio: "none", "aria-hidden": "true" }, s("rect", { width: 100, height: 2, class: "bg" }), s("rect", { width: 100 * share, height: 2, class: "fg" })));
       values.set(li, { field: f.name, value });

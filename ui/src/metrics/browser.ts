@@ -141,7 +141,7 @@ export class Browser {
   }
 
   private suggestions(name: string, type: string, labels: string[]): HTMLElement[] {
-    const sel = selector(name), by = labels.find((l) => /^(service|job|service[._]name|code)$/.test(l));
+    const sel = selector(name), by = ["service", "job", "service.name", "service_name", "code"].find((l) => labels.includes(l));
     const list = type === "counter" ? [`rate(${sel}[5m])`, ...(by ? [`sum by (${/^\w+$/.test(by) ? by : JSON.stringify(by)}) (rate(${sel}[5m]))`] : [])]
       : type === "histogram" || /_bucket$/.test(name) ? [labels.includes("le") || /_bucket$/.test(name) ? `histogram_quantile(0.95, sum by (le) (rate(${sel}[5m])))` : `histogram_quantile(0.95, sum(rate(${sel}[5m])))`] : [];
     return list.length ? [h("div", { class: "mb-try" }, list.map((q) => h("button", { type: "button", class: "mono", title: "Put this into the query", onclick: () => this.on.insert(q) }, visible(q))))] : [];

@@ -1,7 +1,7 @@
 // What the reader keeps of the page: panels of dashboards.
 import { explain, json } from "../lib/api.ts";
 import { orgPath } from "../lib/boot.ts";
-import { button, h } from "../lib/dom.ts";
+import { button, h, sending } from "../lib/dom.ts";
 import { dialog, toast } from "../lib/layers.ts";
 import { add } from "../dashboard/grid.ts";
 import type { Panel } from "../dashboard/model.ts";
@@ -37,14 +37,13 @@ export async function addToDashboard(s: State, unit: string): Promise<void> {
     const fresh = h("input", { class: "in", id: "dash-title", maxlength: "200", value: "Metrics" });
     const box = h("div", { class: "field", hidden: list.length > 0 }, h("label", { for: "dash-title" }, "Name of the new dashboard"), fresh);
     const where = h("select", { class: "in", id: "dash", onchange: () => { box.hidden = where.value !== ""; } }, list.map((d) => h("option", { value: d.id }, d.name)), h("option", { value: "" }, "A new dashboard"));
-    const submit = async (e: Event) => {
-      e.preventDefault();
+    const submit = sending(async () => {
       try {
         const id = await put(panelOf(s, name.value.trim(), unit), where.value, fresh.value.trim());
         close(true);
         toast("Panel added", { action: { text: "Open", on: () => { location.href = orgPath(`dashboards/${encodeURIComponent(id)}`); } } });
       } catch (err) { failed("The panel cannot be added")(err); }
-    };
+    });
     return h("form", { onsubmit: submit }, h("div", { class: "field" }, h("label", { for: "panel-title" }, "Title of the panel"), name), h("div", { class: "field" }, h("label", { for: "dash" }, "Dashboard"), where), box,
       h("div", { class: "acts" }, button({ text: "Cancel", on: () => close() }), h("button", { class: "btn primary" }, "Add")));
   });

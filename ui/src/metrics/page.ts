@@ -4,7 +4,7 @@ import { explain } from "../lib/api.ts";
 import { orgPath } from "../lib/boot.ts";
 import { button, h, icon } from "../lib/dom.ts";
 import { count, duration, plural } from "../lib/format.ts";
-import { bind, printed } from "../lib/keys.ts";
+import { bind, printed, typing } from "../lib/keys.ts";
 import { menu } from "../lib/layers.ts";
 import { splitter } from "../lib/resize.ts";
 import { banner, empty, failure, skeleton, stale } from "../lib/states.ts";
@@ -18,6 +18,7 @@ import { MOST } from "./prom.ts";
 import { Rows } from "./rows.ts";
 import { type Result, type Run, Runner } from "./run.ts";
 import { kinds, letter, params, type Query, readState, type State, type View, views, writeState } from "./state.ts";
+import { offer, rename } from "./similar.ts";
 import { boundsUnit, commonUnit, guessUnit, metricNames } from "./unit.ts";
 
 const unitChoices: [string, string][] = [["", "Automatic unit"], ["short", "No unit"], ["s", "Seconds"], ["ms", "Milliseconds"], ["bytes", "Bytes"], ["Bps", "Bytes per second"], ["/s", "Per second"], ["percentunit", "Percent of 1"], ["percent", "Percent of 100"]];
@@ -266,7 +267,10 @@ export class MetricsPage {
 
   private nothing(run: Run) {
     const names = [...new Set(run.results.flatMap((r) => metricNames(r.query)))];
-    return empty({ title: "No series in this time range", text: names.length ? `Nothing was found for ${names.slice(0, 3).join(", ")}. The name may be another, a label may not match, or the data may be older.` : "The expression gave no series.",
+    const box = h("p", { role: "status" });
+    const replace = (from: string, to: string) => { for (const r of run.results) this.rows.replace(r.index, rename(r.query, from, to)); this.run(); };
+    if (names[0]) void offer(box, names[0], (to) => replace(names[0]!, to)).catch(() => {}); // an offer less
+    return empty({ title: "No series in this time range", extra: box, text: names.length ? `Nothing was found for ${names.slice(0, 3).join(", ")}. The name may be another, a label may not match, or the data may be older.` : "The expression gave no series.",
       actions: [{ text: "Last 24 hours", icon: "clock", on: () => { this.s.range = { from: "now-24h", to: "now" }; this.run(); } }, { text: "Browse metrics", icon: "list", on: () => { this.showBrowser(true); this.browser.focus(); } }] });
   }
 
@@ -283,10 +287,16 @@ export class MetricsPage {
         ]));
       }
       for (const w of r.answer?.warnings ?? []) out.push(banner("warn", who + w));
-      for (const w of r.answer?.infos ?? []) out.push(h("p", { class: "mx-info" }, icon("info", "xs"), who + w.replace(/^PromQL info: /, "")));
+      for (const w of (r.answer?.infos ?? []).filter((x) => !this.refuted(x))) out.push(h("p", { class: "mx-info" }, icon("info", "xs"), who + w.replace(/^PromQL info: /, "")));
       if (r.failure && run!.results.some((x) => x.answer) && r.failure.error.code !== "aborted") out.push(banner("error", `Query ${letter(r.index)}: ${r.failure.message}`));
     }
     this.notes.replaceChildren(...out);
+  }
+
+  /** PromQL guesses from a name's ending whether a metric is a counter; its sender has said that it is one. */
+  private refuted(info: string) {
+    const name = /might not be a counter.*: "(.+)" \(/.exec(info)?.[1];
+    return name !== undefined && this.browser.metaOf(name)?.type === "counter";
   }
 
   private wrap(r: Result, query: string) {
@@ -334,11 +344,18 @@ export class MetricsPage {
   // ---- elsewhere
   private async logs(labels: Record<string, string>) { (await import("./share.ts")).openLogs(labels, this.last?.span); }
 
+  private escape(): boolean {
+    if (this.runner.running) this.runner.stop();
+    else if (typing(document.activeElement)) this.bar.querySelector<HTMLElement>("[aria-selected=true]")?.focus();
+    else return false;
+    return true;
+  }
+
   private keys() {
     const group = "Metrics", key = (k: string, label: string, run: (e: KeyboardEvent) => void, hidden = false) => ({ key: k, label, group, hidden, run: (e: KeyboardEvent) => { e.preventDefault(); run(e); } });
     bind([
       key("/", "Type a query", () => this.rows.focus()), key("mod+Enter", "Run", () => this.run()), key("a", "Add a query", () => this.rows.add()), key("u", "Bring back a deleted query", () => this.rows.undo()),
-      { key: "Escape", label: "Stop", group, run: (e) => { if (this.runner.running) { e.preventDefault(); this.runner.stop(); } } },
+      { key: "Escape", label: "Stop, leave the field", group, run: (e) => { if (!document.querySelector("dialog[open],.menu,:popover-open") && this.escape()) e.preventDefault(); } },
       key("f", "Find a metric", () => { this.showBrowser(true); this.browser.focus(); }), key("[", "Metric browser on or off", () => this.showBrowser(this.explore.classList.contains("nobrowser"))),
       key("v", "Next view", () => this.setView(views[(views.indexOf(this.s.view) + 1) % views.length]!, true)),
       key("t", "Time range", () => this.time.open()), key("t z", "Zoom out", () => this.time.zoomOut()), key("t ArrowLeft", "Earlier", () => this.time.shift(-1)), key("t ArrowRight", "Later", () => this.time.shift(1)),

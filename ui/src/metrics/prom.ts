@@ -50,7 +50,7 @@ export async function instant(query: string, at: number, limit: number, signal?:
 }
 
 /** Metrics of Millstream itself and of the runtimes of programs, which every installation has. */
-export const common = (name: string) => /^(millstream|go|process|prometheus|promhttp)_/.test(name);
+export const common = (name: string) => /^(millstream|go|process|prometheus|promhttp|work_(overlap|ownership))_/.test(name);
 
 export interface RawExemplars { seriesLabels: Labels; exemplars: { labels: Labels; value: string; timestamp: number }[] }
 export const exemplars = async (query: string, o: { start: number; end: number }, signal?: AbortSignal) => (await call<RawExemplars[] | null>("query_exemplars", { query, start: o.start / 1000, end: o.end / 1000 }, signal)).data ?? [];

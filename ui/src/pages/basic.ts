@@ -25,6 +25,15 @@ document.addEventListener("submit", (e) => {
   });
 });
 
+// A form that is on its way is not sent again by a second click: of two tokens or invitations the reader would see only the later reply.
+const onItsWay = 3000; // ms
+document.addEventListener("submit", (e) => {
+  const form = e.target as HTMLFormElement;
+  if (e.defaultPrevented || form.method !== "post") return;
+  if (Date.now() - Number(form.dataset.sent ?? 0) < onItsWay) e.preventDefault();
+  else form.dataset.sent = String(Date.now());
+});
+
 // A part that renews itself says so when it has not for three intervals: what is shown may be old.
 const live = document.querySelector<HTMLElement>("[hx-trigger^=every]");
 if (live) {

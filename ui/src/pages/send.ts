@@ -32,7 +32,7 @@ async function traces(): Promise<Found> {
 async function metrics(): Promise<Found> {
   const start = Math.floor(Date.now() / 1000) - 300;
   const r = await json<{ data: string[] }>(`/query/prometheus/api/v1/label/__name__/values?start=${start}&limit=20000`);
-  const names = r.data.filter((n) => !/^(millstream_|go_|process_|promhttp_)/.test(n));
+  const names = r.data.filter((n) => !/^(millstream|go|process|promhttp|work_(overlap|ownership))_/.test(n));
   if (names.length === 0) return;
   return { key: String(names.length), text: names.slice(0, 20).join("\n") + (names.length > 20 ? "\n…" : ""), link: orgPath("metrics") };
 }
@@ -51,7 +51,7 @@ if (box && out) {
     }
     if (before === null) {
       before = found?.key;
-      show(false, found?.at ? `Waiting for a new record. The newest so far is from ${ago(found.at)}.` : "Waiting for the first record…");
+      show(false, found?.at ? `Waiting for a new record. The newest so far is from ${ago(found.at)}.` : found ? "Waiting for something new: there are some already." : "Waiting for the first record…");
     } else if (found && found.key !== before) {
       show(true, "It has arrived.", h("pre", { class: "firstrec", tabindex: "0", "aria-label": "The record" }, visible(found.text.slice(0, 20_000))), h("p", null, h("a", { class: "btn primary", href: found.link }, "Explore it")));
       return;

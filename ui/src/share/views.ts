@@ -1,7 +1,7 @@
 // Saved views: the state of a page under a name, one's own or the organization's.
 import { type ApiError, explain, json } from "../lib/api.ts";
 import { may } from "../lib/boot.ts";
-import { button, h, icon, visible } from "../lib/dom.ts";
+import { button, h, icon, sending, visible } from "../lib/dom.ts";
 import { confirm, dialog, toast } from "../lib/layers.ts";
 import { failure } from "../lib/states.ts";
 import type { Params } from "../lib/url.ts";
@@ -27,8 +27,7 @@ export function viewsDialog(p: Viewed) {
     const said = (e: unknown) => { const err = explain(e); problem.hidden = false; problem.textContent = err.status === 409 || err.status === 412 ? "Somebody else has changed it meanwhile; the list below is new." : [err.message, err.hint].filter(Boolean).join(" "); void load(); };
     const body = (pinned = false) => ({ page: p.page, state: p.state(), pinned });
 
-    async function save(e: Event) {
-      e.preventDefault();
+    const save = sending(async () => {
       problem.hidden = true;
       try {
         await json("/views", { body: { name: name.value.trim(), shared: shared.checked, body: body() } });
@@ -36,7 +35,7 @@ export function viewsDialog(p: Viewed) {
         name.value = "";
         void load();
       } catch (err) { said(err); }
-    }
+    });
     async function open(v: Listed) {
       try {
         const full = await json<View>(path(v.id));
@@ -74,6 +73,6 @@ export function viewsDialog(p: Viewed) {
       }
     }
     void load();
-    return [h("form", { class: "row viewform", onsubmit: (e: Event) => void save(e) }, h("label", { class: "vh", for: "view-name" }, "Name of the view"), name, h("label", { class: "check nb", title: may("editor") ? "" : "Sharing needs the role editor" }, shared, "Shared"), h("button", { class: "btn primary" }, "Save what is shown")), problem, box, h("div", { class: "acts" }, button({ text: "Close", on: () => close() }))];
+    return [h("form", { class: "row viewform", onsubmit: save }, h("label", { class: "vh", for: "view-name" }, "Name of the view"), name, h("label", { class: "check nb", title: may("editor") ? "" : "Sharing needs the role editor" }, shared, "Shared"), h("button", { class: "btn primary" }, "Save what is shown")), problem, box, h("div", { class: "acts" }, button({ text: "Close", on: () => close() }))];
   }, { wide: true });
 }

@@ -112,6 +112,31 @@ test("a session that ended is renewed in place: nothing is lost", async () => {
   await Promise.all([page.waitForResponse((r) => r.url().endsWith("/preferences") && r.ok()), page.click("#theme")]);
 });
 
+test("a page left open in another tab signs in again after its reader has signed out, and goes on", async () => {
+  const page = await t.page({ stranger: true, allow: [/status of 40[13]/] });
+  await t.signIn(page);
+  await page.goto(t.node.path("dashboards"));
+  const other = await page.context().newPage();
+  await other.goto(t.node.path("metrics"));
+  await other.evaluate(() => (document.querySelector("#logout") as HTMLFormElement).submit());
+  await other.waitForURL(/\/login/);
+  await page.click("#theme");
+  const dialog = page.getByRole("dialog", { name: "Your session has ended" });
+  await dialog.getByLabel("Password").fill(owner.password);
+  const kept = page.waitForResponse((r) => r.url().endsWith("/preferences") && r.ok());
+  await dialog.getByRole("button", { name: "Sign in" }).click();
+  await kept;
+  await dialog.waitFor({ state: "detached" });
+});
+
+test("a second click on a form's button sends it once: the invitation stays in sight", async () => {
+  const page = await t.page();
+  await page.goto(t.node.path("access"));
+  await page.fill("#email", "twice@example.test");
+  await page.getByRole("button", { name: "Add", exact: true }).dblclick();
+  await page.getByRole("heading", { name: "Invitation for twice@example.test" }).waitFor();
+});
+
 test("help lists the keys, and single letters go to the pages", async () => {
   const page = await t.page();
   await page.goto(t.node.path("dashboards"));

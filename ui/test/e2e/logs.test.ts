@@ -399,3 +399,20 @@ test("colours of terminals and JSON in messages are laid out; addresses can be f
   await page.locator(".rbody .g-row", { hasText: "user" }).click();
   await until("the laid out message", async () => /"user": \{\n/.test(await text(page, ".msgbox .mono")));
 });
+
+test("a click on a value's name ticks it, and the list says as many values as its box", async () => {
+  const page = await open();
+  const box = page.locator(".tops", { has: page.locator("input") }).first();
+  const row = page.getByRole("row", { name: /^level, text, / });
+  const values = Number(/(\d+) value/.exec(await box.locator(".fmore").innerText())![1]);
+  assert.equal(await row.locator(".num").first().innerText(), String(values));
+  await box.locator(".v", { hasText: "error" }).click();
+  await until("the filter is in the address", () => param(page, "f") === "level:is:error");
+});
+
+test("at 390 px what the head has no room for is in a menu", async () => {
+  const page = await open(undefined, { width: 390, height: 844 });
+  await page.getByRole("button", { name: "More", exact: true }).click();
+  await page.getByRole("menuitem", { name: "Share" }).click();
+  await page.getByRole("dialog", { name: "Share this view" }).waitFor();
+});

@@ -445,3 +445,35 @@ test("pictures, and the checks of every page", async () => {
   await t.audit(page, "metrics");
   await t.shot(page, "metrics", { mask: ["ms-time", ".mq-status", ".mb"] });
 });
+
+test("a panel is added once however often Add is clicked", async () => {
+  const page = await t.page();
+  await open(page, { q: rate });
+  await page.getByRole("button", { name: "Add to dashboard" }).click();
+  const dialog = page.getByRole("dialog", { name: "Add to a dashboard" });
+  await dialog.getByLabel("Dashboard", { exact: true }).selectOption("");
+  await dialog.getByLabel("Name of the new dashboard").fill("Clicked twice");
+  await dialog.getByRole("button", { name: "Add" }).dblclick();
+  await dialog.waitFor({ state: "detached" });
+  await page.waitForLoadState("networkidle");
+  const made = await page.evaluate(async () => ((await (await fetch("/api/v1/dashboards")).json()) as { dashboards: { name: string }[] }).dashboards.filter((d) => d.name === "Clicked twice").length);
+  assert.equal(made, 1);
+});
+
+test("Escape leaves the query, so that the keys of the page work", async () => {
+  const page = await t.page();
+  await open(page, { q: rate });
+  await keys(page, "/ Escape ?");
+  await page.getByRole("dialog", { name: "Keys of this page" }).waitFor();
+});
+
+test("for a metric that does not exist those like it are offered, and one is taken", async () => {
+  const page = await t.page();
+  await open(page, { q: "rate(requests_duration_seconds_bucket[5m])" });
+  await page.getByRole("heading", { name: "No series in this time range" }).waitFor();
+  assert.equal(await page.getByText("Did you mean").count(), 0); // nothing has these words
+  await open(page, { q: "rate(request_duration_seconds_bucket[5m])" });
+  await page.getByText("Did you mean").getByRole("button", { name: "request_duration_bucket" }).click();
+  await drawn(page);
+  assert.equal(new URL(page.url()).searchParams.get("q"), "rate(request_duration_bucket[5m])");
+});

@@ -130,3 +130,15 @@ test("a metric that is chosen makes a query that can be run", async () => {
     ["rate(up[5m])|", "down", "down"], ["rate(up[5m]) / |", "down", undefined], ["a or |", "b", undefined], ["sum(|)", "up", undefined], ["rate(|up[5m])", "down", undefined], ["(|", "up", undefined],
   ] as const) assert.equal(taken(at(query)[0], chosen, at(query)[1]), want, `${query} + ${chosen}`);
 });
+
+test("metrics like one that does not exist, and the query with one of them", async () => {
+  const { rename, words } = await import("../../src/metrics/similar.ts");
+  assert.deepEqual(words("http_server_request_duration_seconds_bucket"), ["http", "server", "request", "duration", "bucket"]);
+  assert.deepEqual(words("_total"), []);
+  const to = "http.requests";
+  assert.equal(rename("rate(http_requests_total[5m])", "http_requests_total", to), 'rate({"http.requests"}[5m])');
+  assert.equal(rename('sum(http_requests_total{code="500"})', "http_requests_total", to), 'sum({"http.requests", code="500"})');
+  assert.equal(rename("a_http_requests_total + http_requests_total", "http_requests_total", "up"), "a_http_requests_total + up");
+  assert.equal(rename('rate({"http.request"}[5m])', "http.request", to), 'rate({"http.requests"}[5m])');
+  assert.equal(rename('up{job="up"}', "up", "down"), 'down{job="up"}');
+});
