@@ -182,7 +182,11 @@ func (c *Compactor) write(ctx context.Context, g *Group, data, index *os.File) (
 		out.SchemaVersion = max(out.SchemaVersion, g.Inputs[i].SchemaVersion)
 	}
 	dw, iw := bufio.NewWriterSize(data, 1<<20), bufio.NewWriterSize(index, 256<<10)
-	info, err := mergeSources(ctx, dw, iw, first.Signal, handles, g.Indexed)
+	in := make([]any, len(handles))
+	for i, h := range handles {
+		in[i] = h.Value()
+	}
+	info, err := mergeSources(ctx, dw, iw, first.Signal, in, g.Indexed)
 	if err = errors.Join(err, dw.Flush(), iw.Flush()); err != nil {
 		return out, nil, err
 	}
@@ -192,29 +196,33 @@ func (c *Compactor) write(ctx context.Context, g *Group, data, index *os.File) (
 	return out, info.Indexed, reread(out, data, index)
 }
 
-func mergeSources(ctx context.Context, data, index io.Writer, signal millstream.Signal, handles []*cache.Handle, indexed []string) (segment.Info, error) {
-	stop := func(w io.Writer) io.Writer { return untilDone{ctx, w} }
-	data, index = stop(data), stop(index)
+// mergeSources merges opened segments.
+func mergeSources(ctx context.Context, data, index io.Writer, signal millstream.Signal, opened []any, indexed []string) (segment.Info, error) {
+	data, index = untilDone{ctx, data}, untilDone{ctx, index}
 	if signal == millstream.Metrics {
-		in := make([]metrics.Source, len(handles))
-		for i, h := range handles {
-			src, ok := h.Value().(metrics.Source)
-			if !ok {
-				return segment.Info{}, fmt.Errorf("input %d holds no samples", i)
-			}
-			in[i] = src
+		in, err := as[metrics.Source](opened)
+		if err != nil {
+			return segment.Info{}, err
 		}
 		return metrics.Merge(data, index, in)
 	}
-	in := make([]*segment.Reader, len(handles))
-	for i, h := range handles {
-		src, ok := h.Value().(*segment.Reader)
-		if !ok {
-			return segment.Info{}, fmt.Errorf("input %d holds no records", i)
-		}
-		in[i] = src
+	in, err := as[*segment.Reader](opened)
+	if err != nil {
+		return segment.Info{}, err
 	}
 	return segment.Merge(data, index, in, segment.Options{Indexed: indexed})
+}
+
+func as[T any](opened []any) ([]T, error) {
+	out := make([]T, len(opened))
+	for i, v := range opened {
+		src, ok := v.(T)
+		if !ok {
+			return nil, fmt.Errorf("input %d of a merge is of another signal", i)
+		}
+		out[i] = src
+	}
+	return out, nil
 }
 
 // untilDone is a writer that fails when its context has ended, so that a merge can be stopped.
