@@ -167,6 +167,18 @@ func writeInput(t testing.TB, dir string, i int, data, index []byte) {
 	check(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(i, ".index")), index, 0o600))
 }
 
+// repeated is inputs of which only the first few are made: the others are links to them in turn.
+func repeated(t testing.TB, n, made int, batch func(i int) *millstream.Batch) string {
+	t.Helper()
+	dir := inputs(t, made, batch)
+	for i := made; i < n; i++ {
+		for _, ext := range []string{".parquet", ".index"} {
+			check(t, os.Link(filepath.Join(dir, fmt.Sprint(i%made, ext)), filepath.Join(dir, fmt.Sprint(i, ext))))
+		}
+	}
+	return dir
+}
+
 // grow makes one segment of many copies of another's runs and puts links to it in a directory as its inputs: merging is copying.
 func grow(t testing.TB, n int, size int64, batch *millstream.Batch) string {
 	t.Helper()

@@ -139,18 +139,24 @@ func (w *workload) traces(n int, at, step int64) *millstream.Batch {
 	return w.b.Batch()
 }
 
-// wide is n records of as many fields, of which each record has all but a few.
+// wide is n records of as many fields, of which each record lacks one in eight.
 func (w *workload) wide(n, fields int, at, step int64) *millstream.Batch {
+	names := make([][]byte, fields)
+	for f := range names {
+		names[f] = fmt.Appendf(nil, "field_%04d", f)
+	}
 	for i := range n {
-		for f := range fields {
-			switch name := fmt.Sprintf("field_%04d", f); (f + i) % 8 {
+		for f, name := range names {
+			if (f+i)%8 == 0 {
+				continue
+			}
+			switch f % 5 {
 			case 0:
-			case 1, 2:
-				w.text(name+"s", "%s %s", w.word(), w.word())
-			case 3:
-				w.b.Double([]byte(name+"d"), w.r.Float64())
+				w.b.String(name, []byte(w.word()))
+			case 1:
+				w.b.Double(name, w.r.Float64())
 			default:
-				w.int(name, int64(w.skewed(1e6)))
+				w.b.Int(name, int64(w.skewed(1e6)))
 			}
 		}
 		w.commit(at + int64(i)*step)
