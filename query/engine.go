@@ -167,11 +167,14 @@ func (e *Engine) attempts(ctx context.Context, q *task, f func(ctx context.Conte
 	for try := 1; ; try++ {
 		q.reset()
 		err := f(ctx, q)
-		if !isStale(err) || q.emitted || ctx.Err() != nil {
+		if !isStale(err) || ctx.Err() != nil {
 			return err
 		}
+		if q.emitted {
+			return tooOld(err)
+		}
 		if try == maxSnapshots {
-			return millstream.Wrap(millstream.Unavailable, err, "the data changed under the query %d times: try again", try)
+			return millstream.Wrap(millstream.Unavailable, err, "segments that the query was reading were merged and deleted, or rows published, %d times since it began: run the query again", try)
 		}
 	}
 }
@@ -179,6 +182,11 @@ func (e *Engine) attempts(ctx context.Context, q *task, f func(ctx context.Conte
 // isStale says whether a new snapshot may help: rows were published and dropped from the buffer meanwhile, or a segment was merged and deleted.
 func isStale(err error) bool {
 	return errors.Is(err, ingest.ErrStale) || errors.Is(err, errGone)
+}
+
+// tooOld is the error of a query that cannot begin anew with a newer snapshot: it outlived the grace after which what was merged away is deleted.
+func tooOld(err error) error {
+	return millstream.Wrap(millstream.Unavailable, err, "the query's snapshot is too old: segments that it was reading have been merged and deleted since it began; run the query again")
 }
 
 // explain gives the end of a query's context its reason.

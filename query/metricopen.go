@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"errors"
 
 	"github.com/millstream/millstream/segment/metrics"
 )
@@ -26,7 +27,7 @@ func (e *Engine) OpenMetrics(ctx context.Context, req Request) (*MetricSnapshot,
 	closing := make(chan struct{})
 	go func() {
 		answer, err := e.Metrics(ctx, req, func(ctx context.Context, srcs []metrics.Source, reasons []string) error {
-			opened <- &MetricSnapshot{Sources: srcs, Reasons: reasons, Done: ctx.Done()}
+			opened <- &MetricSnapshot{Sources: lasting(srcs), Reasons: reasons, Done: ctx.Done()}
 			<-closing // the sources are read until then, whatever happens to the context
 			return ctx.Err()
 		})
@@ -42,4 +43,40 @@ func (e *Engine) OpenMetrics(ctx context.Context, req Request) (*MetricSnapshot,
 	case o := <-finished:
 		return nil, o.err
 	}
+}
+
+// lasting makes sources say that the snapshot is too old when a segment is gone: who reads them cannot begin anew.
+func lasting(srcs []metrics.Source) []metrics.Source {
+	out := make([]metrics.Source, len(srcs))
+	for i, s := range srcs {
+		out[i] = lastingSource{s}
+	}
+	return out
+}
+
+type lastingSource struct{ metrics.Source }
+
+func (s lastingSource) Select(ctx context.Context, q metrics.Query) ([]metrics.Series, error) {
+	return notGone(s.Source.Select(ctx, q))
+}
+
+func (s lastingSource) LabelNames(ctx context.Context, q metrics.Query) ([]string, error) {
+	return notGone(s.Source.LabelNames(ctx, q))
+}
+
+func (s lastingSource) LabelValues(ctx context.Context, label string, q metrics.Query) ([]string, error) {
+	return notGone(s.Source.LabelValues(ctx, label, q))
+}
+
+func (s lastingSource) Names() ([]metrics.NameCount, error) { return notGone(s.Source.Names()) }
+
+func (s lastingSource) Exemplars(ctx context.Context, q metrics.Query) ([]metrics.SeriesExemplars, error) {
+	return notGone(s.Source.Exemplars(ctx, q))
+}
+
+func notGone[T any](v T, err error) (T, error) {
+	if errors.Is(err, errGone) {
+		err = tooOld(err)
+	}
+	return v, err
 }

@@ -225,7 +225,7 @@ func (o *ownedSamples) ask(ctx context.Context, segments []millstream.Segment, a
 	}}
 	found, err := o.e.redivide(ctx, o.q, p, segments, nil)
 	if errors.Is(err, errGone) {
-		err = millstream.Wrap(millstream.Unavailable, err, "a segment was merged away while the query read it: run the query again")
+		err = tooOld(err)
 	}
 	if err == nil {
 		o.counted.Do(func() { o.q.progress.Sources.Add(int64(len(o.segments))) })

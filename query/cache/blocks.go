@@ -27,13 +27,14 @@ type Blocks struct {
 	ready atomic.Bool // all blocks are there and checked
 
 	mu      sync.Mutex
-	file    *os.File      // nil before something was fetched
-	sums    []sum         // of the blocks that are there
-	good    int           // blocks that are checked
-	checked []bool        // blocks that are there and were compared with their sums in this process, or fetched in it
-	changed chan struct{} // closed when a block has come or a fetch has ended
-	fetches []*fetch      // under way
-	held    int64         // bytes of the blocks that are there
+	places  []millstream.Extent // objects that have these bytes, the one told last at the end; never empty
+	file    *os.File            // nil before something was fetched
+	sums    []sum               // of the blocks that are there
+	good    int                 // blocks that are checked
+	checked []bool              // blocks that are there and were compared with their sums in this process, or fetched in it
+	changed chan struct{}       // closed when a block has come or a fetch has ended
+	fetches []*fetch            // under way
+	held    int64               // bytes of the blocks that are there
 
 	wholeMu sync.Mutex  // of who compares it
 	whole   atomic.Bool // compared with the catalog's checksum in this process
@@ -47,7 +48,7 @@ type fetch struct {
 
 // newBlocks takes over what is there of an extent.
 func newBlocks(c *Cache, e *entry, x millstream.Extent) *Blocks {
-	b := &Blocks{cache: c, entry: e, x: x, path: c.path(e, dataFile), count: int((x.Length + blockSize - 1) / blockSize), changed: make(chan struct{})}
+	b := &Blocks{cache: c, entry: e, x: x, places: []millstream.Extent{x}, path: c.path(e, dataFile), count: int((x.Length + blockSize - 1) / blockSize), changed: make(chan struct{})}
 	b.checked = make([]bool, b.count)
 	b.takeOver()
 	return b
@@ -276,10 +277,44 @@ func (b *Blocks) create() (record *os.File, err error) {
 	return openRecord(b.path+recordExt, b.x.Length)
 }
 
+// told notes another object that has the same bytes: of two compactors that made the same merge, the object of the one that lost is deleted, and who was told of it
+// must read the other's.
+func (b *Blocks) told(x millstream.Extent) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.places[len(b.places)-1] != x {
+		b.places = append(slices.DeleteFunc(b.places, func(p millstream.Extent) bool { return p == x }), x)
+	}
+}
+
+// get begins to read from an object that is not gone.
+func (b *Blocks) get(ctx context.Context, off, n int64) (io.ReadCloser, error) {
+	for {
+		b.mu.Lock()
+		x := b.places[len(b.places)-1]
+		b.mu.Unlock()
+		r, err := b.cache.get(ctx, x, off, n)
+		if !errors.Is(err, ErrGone) || !b.leave(x) {
+			return r, err
+		}
+	}
+}
+
+// leave drops a place that is gone, and says whether there is another.
+func (b *Blocks) leave(x millstream.Extent) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if i := slices.Index(b.places, x); i >= 0 && len(b.places) > 1 {
+		b.places = slices.Delete(b.places, i, i+1)
+		return true
+	}
+	return b.places[len(b.places)-1] != x
+}
+
 // receive reads blocks from the object store and keeps each that arrives whole; n is how many.
 func (b *Blocks) receive(ctx context.Context, first, end int, record *os.File) (n int, err error) {
 	off := int64(first) * blockSize
-	r, err := b.cache.get(ctx, b.x, off, min(int64(end)*blockSize, b.x.Length)-off)
+	r, err := b.get(ctx, off, min(int64(end)*blockSize, b.x.Length)-off)
 	if err != nil {
 		return 0, err
 	}

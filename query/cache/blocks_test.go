@@ -340,6 +340,36 @@ func TestGoneObjects(t *testing.T) {
 	}
 }
 
+// TestEqualBytesOfTwoObjects: two compactors made the same segment; whichever was told first or last, the one whose object stays is read.
+func TestEqualBytesOfTwoObjects(t *testing.T) {
+	for _, lost := range []int{0, 1} {
+		b := &counting{Bucket: blob.NewMemory()}
+		first, data := large(t, b, "a", 20*block)
+		second := first
+		second.Data.Key, second.Data.Offset = "b-data", 0
+		if err := b.Put(t.Context(), second.Data.Key, bytes.NewReader(data), int64(len(data))); err != nil {
+			t.Fatal(err)
+		}
+		c := newCache(t, b, t.TempDir(), lazily)
+		both := []millstream.Segment{first, second}
+		for _, s := range both {
+			defer get(t, c, s).Release()
+		}
+		if err := b.Delete(t.Context(), both[lost].Data.Key); err != nil {
+			t.Fatal(err)
+		}
+		h := get(t, c, both[1-lost])
+		defer h.Release()
+		readAt(t, blocksOf(h), data, 3*block, 10)
+		if err := b.Delete(t.Context(), both[1-lost].Data.Key); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := blocksOf(h).ReadAt(make([]byte, 1), 12*block); !errors.Is(err, cache.ErrGone) {
+			t.Errorf("with both gone: %v", err)
+		}
+	}
+}
+
 // TestDirectoryHasOneProcess: two caches would remove each other's files.
 func TestDirectoryHasOneProcess(t *testing.T) {
 	dir := t.TempDir()

@@ -186,6 +186,9 @@ func (c *Cache) Get(ctx context.Context, s millstream.Segment) (*Handle, error) 
 		}
 		h.value, h.blocks = l.value, l.blocks
 	}
+	if h.blocks != nil {
+		h.blocks.told(s.Data)
+	}
 	return h, nil
 }
 
