@@ -110,7 +110,7 @@ e2e: build browser $(OTELCOL) $(PROMETHEUS) ## real senders against a real node,
 
 .PHONY: faults
 faults: build $(VERSITYGW) ## the long fault campaigns; their short versions run in test
-	MS_FAULTS=full go test -count=1 -timeout 120m ./internal/faults ./ingest/... ./store/...
+	MS_FAULTS=full go test -count=1 -timeout 120m ./internal/faults ./ingest/... ./store/... ./compactor
 
 .PHONY: cluster-test
 cluster-test: build $(VERSITYGW) ## the long campaign against a cluster of processes: 2 routers, 3 intakes, 3 queriers, 2 compactors, 2 alert nodes; its short version runs in test

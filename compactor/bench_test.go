@@ -201,6 +201,9 @@ func grow(t testing.TB, n int, size int64, batch *millstream.Batch) string {
 	return dir
 }
 
+// mostResident bounds the memory of a merge, whatever it merges.
+const mostResident = 512 << 20
+
 // BenchmarkMerge merges 20 segments in a process of its own, from files to files, and reports the megabytes of the inputs' Parquet objects per second of CPU time and
 // the most memory that was resident.
 func BenchmarkMerge(b *testing.B) {
@@ -238,6 +241,29 @@ func BenchmarkMerge(b *testing.B) {
 				return samples(&shifted, 0, 120)
 			})
 		}},
+		{"1,000 fields in small runs", func(b *testing.B) string {
+			return repeated(b, 20, 2, func(i int) *millstream.Batch { return w.wide(1000, 1000, int64(i)*1e6, 20e6) })
+		}},
+		{"1,000 fields in full runs", func(b *testing.B) string {
+			return repeated(b, 20, 1, func(i int) *millstream.Batch { return w.wide(8192, 1000, int64(i)*1e6, 20e6) })
+		}},
+		{"types that differ in full runs", func(b *testing.B) string {
+			return repeated(b, 3, 2, func(i int) *millstream.Batch {
+				x := w.wide(8192, 500, int64(i)*1e6, 20e6)
+				for k := range x.Columns {
+					if i == 0 {
+						x.Columns[k].Widen(millstream.String)
+					}
+				}
+				return x
+			})
+		}},
+		{"records of 1 MB", func(b *testing.B) string {
+			return repeated(b, 20, 2, func(i int) *millstream.Batch { return w.large(40, 1_000_000, int64(i)*1e6, 20e6) })
+		}},
+		{"200,000 series of one name", func(b *testing.B) string {
+			return inputs(b, 20, func(i int) *millstream.Batch { return manySeries(i*10_000, 10_000, 2) })
+		}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			dir := c.inputs(b)
@@ -246,6 +272,9 @@ func BenchmarkMerge(b *testing.B) {
 			for range b.N {
 				one := childMerge(b, dir)
 				sum.In, sum.CPU, sum.Peak = one.In, sum.CPU+one.CPU, max(sum.Peak, one.Peak)
+			}
+			if sum.Peak > mostResident {
+				b.Errorf("%d MiB were resident, more than %d", sum.Peak>>20, mostResident>>20)
 			}
 			b.ReportMetric(float64(sum.In)*float64(b.N)/sum.CPU.Seconds()/1e6, "MB/CPU-s")
 			b.ReportMetric(float64(sum.Peak)/(1<<20), "peak-MiB")

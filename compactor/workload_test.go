@@ -189,3 +189,23 @@ func (w *workload) commit(at int64) {
 func samples(m *metricstest.Workload, from, ticks int) *millstream.Batch {
 	return &millstream.Batch{Samples: m.Batch(0, len(m.Keys), from, from+ticks)}
 }
+
+// manySeries is samples of n series of one name, as of pods that come and go.
+func manySeries(first, n, ticks int) *millstream.Batch {
+	s := &millstream.Samples{}
+	at := newWorkload(1).begin / 1e6
+	for i := range n {
+		key, err := millstream.EncodeLabels(nil, []millstream.Label{{Name: "__name__", Value: "container_cpu_usage_seconds_total"}, {Name: "namespace", Value: fmt.Sprint("team-", (first+i)%40)},
+			{Name: "pod", Value: fmt.Sprintf("worker-%08x-%d", (first+i)*2654435761&0xffffffff, first+i)}, {Name: "container", Value: "app"}, {Name: "node", Value: fmt.Sprint("node-", i%200)}})
+		if err != nil {
+			panic(err)
+		}
+		s.Series = append(s.Series, string(key))
+	}
+	for k := range ticks {
+		for i := range n {
+			s.Ref, s.Time, s.Value = append(s.Ref, uint32(i)), append(s.Time, at+int64(k)*15_000), append(s.Value, float64(i%1000)+float64(k))
+		}
+	}
+	return &millstream.Batch{Samples: s}
+}
