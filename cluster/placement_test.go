@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/millstream/millstream"
@@ -447,4 +448,37 @@ func checkSimulation(t *testing.T, nodes []Node, c Change, pieces []Piece, s Sim
 	if math.Abs(expected-1) > 1e-9 || math.Abs(actual-1) > 1e-9 {
 		t.Errorf("shares add up to %v and %v", expected, actual)
 	}
+}
+
+// The version on /metrics grows when a querier comes or goes, and with nothing else.
+func TestThePlacementsVersionIsTold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDatabase()
+		querier := func(c *Config) { c.Self.Roles = []string{Querier} }
+		a := d.join(t, "a", querier)
+		version := func() float64 { return value(t, a.reg, "millstream_placement_version", "") }
+		time.Sleep(20 * time.Second)
+		alone := version()
+		if alone < 1 {
+			t.Errorf("version %v of one querier", alone)
+		}
+		worker := d.join(t, "worker", func(c *Config) { c.Self.Roles = []string{Compactor} })
+		time.Sleep(20 * time.Second)
+		if got := version(); got != alone {
+			t.Errorf("a compactor made version %v of %v", got, alone)
+		}
+		b := d.join(t, "b", querier)
+		time.Sleep(20 * time.Second)
+		two := version()
+		if two <= alone {
+			t.Errorf("a second querier made version %v of %v", two, alone)
+		}
+		b.kill(t)
+		time.Sleep(time.Minute)
+		if got := version(); got <= two {
+			t.Errorf("a querier that went made version %v of %v", got, two)
+		}
+		killAll(t, a, worker)
+	})
 }

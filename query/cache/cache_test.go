@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/zeebo/blake3"
 
 	"github.com/millstream/millstream"
@@ -357,4 +358,55 @@ func TestConcurrentUse(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// TestMetrics: uses that fetched nothing are hits, others misses; what goes for want of room is counted.
+func TestMetrics(t *testing.T) {
+	b := &counting{Bucket: blob.NewMemory()}
+	segs := put(t, b, 6)
+	one := segs[5].Data.Length + segs[5].Index.Length
+	reg := prometheus.NewRegistry()
+	c := newCache(t, b, t.TempDir(), func(cfg *cache.Config) { cfg.MaxSize, cfg.Registerer = 3*one, reg })
+	want := func(name string, n float64) {
+		t.Helper()
+		families, err := reg.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			if f.GetName() == "millstream_cache_"+name {
+				if got := f.Metric[0].GetCounter().GetValue() + f.Metric[0].GetGauge().GetValue(); got != n {
+					t.Errorf("%s is %v, want %v", name, got, n)
+				}
+				return
+			}
+		}
+		t.Errorf("there is no %s", name)
+	}
+	check(t, c, segs[0])
+	want("misses_total", 1)
+	want("hits_total", 0)
+	want("fetched_bytes_total", float64(segs[0].Data.Length+segs[0].Index.Length))
+	want("size_bytes", float64(segs[0].Data.Length+segs[0].Index.Length))
+	check(t, c, segs[0])
+	want("hits_total", 1)
+	want("misses_total", 1)
+	want("evictions_total", 0)
+	b.damage.Store(1)
+	check(t, c, segs[1])
+	want("damaged_total", 1)
+	for _, s := range segs[2:] {
+		check(t, c, s)
+	}
+	want("misses_total", 6)
+	gone := 0
+	for _, s := range segs {
+		if !c.Has(s) {
+			gone++
+		}
+	}
+	if gone < 3 {
+		t.Fatalf("%d of 6 segments went, 3 have room", gone)
+	}
+	want("evictions_total", float64(gone))
 }

@@ -5,7 +5,7 @@ import "github.com/prometheus/client_golang/prometheus"
 type metrics struct {
 	share, warm, ratio prometheus.Gauge
 	bytes              prometheus.Counter
-	pushes             *prometheus.CounterVec
+	pushes, moved      *prometheus.CounterVec
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -20,11 +20,15 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		pushes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "millstream_warmer_pushes_total", Help: "Merged segments that compactors pushed to the node, by outcome: accepted, declined, failed."}, []string{"outcome"}),
 	}
+	m.moved = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "millstream_warmer_moved_segments_total", Help: "Live segments that came to the node or left it because queriers or their weights changed, by direction: in, out."}, []string{"direction"})
+	m.moved.WithLabelValues("in")
+	m.moved.WithLabelValues("out")
 	for _, outcome := range []string{"accepted", "declined", "failed"} {
 		m.pushes.WithLabelValues(outcome)
 	}
 	if r != nil {
-		r.MustRegister(m.share, m.warm, m.ratio, m.bytes, m.pushes)
+		r.MustRegister(m.share, m.warm, m.ratio, m.bytes, m.pushes, m.moved)
 	}
 	return m
 }

@@ -57,7 +57,7 @@ type Warmer struct {
 	round   atomic.Int64 // over the whole share: the last that ended
 	mu      sync.Mutex
 	share   Share
-	of      *cluster.Placement // by which share was counted
+	of      *cluster.Placement // by which share was counted; only Run's goroutine changes it
 }
 
 // Share is how much of the node's share is there.
@@ -66,6 +66,8 @@ type Share struct {
 	Warm     int   // of them, those whose index is on the disk
 	Rounds   int64 // over the whole share, since the process began
 	Moved    bool  // the placement has changed since: what the node owns now is not counted yet
+
+	in, out int // segments that came and left since the pass before, by the placement's change
 }
 
 // Percent is how much of the share is warm; nil while the share is not known. A node that owns nothing is warm.
@@ -184,6 +186,8 @@ func (w *Warmer) pass(ctx context.Context, p *cluster.Placement, whole bool) (le
 		w.cfg.Cache.EndRound(round)
 		w.round.Store(round)
 		w.note(seen, p)
+		w.metrics.moved.WithLabelValues("in").Add(float64(seen.in))
+		w.metrics.moved.WithLabelValues("out").Add(float64(seen.out))
 	}
 	cut := len(missing) == mostMissing
 	moved, full, err := w.fetch(ctx, p, missing, round, !whole)
@@ -200,7 +204,15 @@ func (w *Warmer) look(ctx context.Context, p *cluster.Placement, whole bool, rou
 		}
 		before := len(missing)
 		for _, s := range segments {
-			if owner, ok := p.Owner(cluster.SegmentKey(s.ID)); !ok || owner.Node != w.cfg.Self {
+			mine := w.owns(p, s.ID)
+			if w.of != nil && w.of != p && w.owns(w.of, s.ID) != mine {
+				if mine {
+					seen.in++
+				} else {
+					seen.out++
+				}
+			}
+			if !mine {
 				continue
 			}
 			seen.Segments++
@@ -220,6 +232,12 @@ func (w *Warmer) look(ctx context.Context, p *cluster.Placement, whole bool, rou
 		}
 		at = store.Place{MaxTime: segments[len(segments)-1].MaxTime, ID: segments[len(segments)-1].ID}
 	}
+}
+
+// owns says whether a segment is this node's by a placement.
+func (w *Warmer) owns(p *cluster.Placement, id millstream.SegmentID) bool {
+	owner, ok := p.Owner(cluster.SegmentKey(id))
+	return ok && owner.Node == w.cfg.Self
 }
 
 // fetch has indexes fetched and kept, until the cache takes no more or the placement has moved. New ones were not counted in the share yet.

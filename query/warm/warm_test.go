@@ -345,7 +345,48 @@ func TestPushes(t *testing.T) {
 	}
 }
 
+// TestMovedSegmentsAreCounted: as queriers come and go, by which the share's gauges go as well.
+func TestMovedSegmentsAreCounted(t *testing.T) {
+	w := newWorld(t, "a", "b")
+	w.publish(numbers(0, 300)...)
+	reg := prometheus.NewRegistry()
+	c := w.cache(t.TempDir(), 0)
+	x := w.run(c, func(cfg *warm.Config) { cfg.Registerer = reg })
+	shares := func(in, out int) {
+		t.Helper()
+		own := len(w.owned())
+		w.wait("the share", func() bool { s := x.Share(); return s.Segments == own && s.Warm == own })
+		for _, g := range []struct {
+			name, label string
+			want        float64
+		}{
+			{"moved_segments_total", "in", float64(in)}, {"moved_segments_total", "out", float64(out)},
+			{"share_segments", "", float64(own)}, {"warm_segments", "", float64(own)}, {"warm_ratio", "", 1},
+		} {
+			w.wait(fmt.Sprint(g.name, " ", g.label, " is ", g.want), func() bool { return sample(t, reg, "millstream_warmer_"+g.name, g.label) == g.want })
+		}
+	}
+	two := len(w.owned())
+	shares(0, 0)
+	w.members("a", "b", "c")
+	left := two - len(w.owned())
+	if left < 20 {
+		t.Fatalf("%d of %d segments go to a third node", left, two)
+	}
+	shares(0, left)
+	w.members("a", "b")
+	shares(left, left)
+	if n := sample(t, reg, "millstream_warmer_fetched_bytes_total", ""); n != 1000*float64(two) {
+		t.Errorf("%v bytes were fetched for %d indexes of 1,000", n, two)
+	}
+}
+
 func value(t *testing.T, reg *prometheus.Registry, outcome string) float64 {
+	return sample(t, reg, "millstream_warmer_pushes_total", outcome)
+}
+
+// sample is a metric without a label, or with one of a value.
+func sample(t *testing.T, reg *prometheus.Registry, name, label string) float64 {
 	t.Helper()
 	families, err := reg.Gather()
 	if err != nil {
@@ -353,11 +394,11 @@ func value(t *testing.T, reg *prometheus.Registry, outcome string) float64 {
 	}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
-			if f.GetName() == "millstream_warmer_pushes_total" && m.GetLabel()[0].GetValue() == outcome {
-				return m.GetCounter().GetValue()
+			if f.GetName() == name && (label == "" || m.GetLabel()[0].GetValue() == label) {
+				return m.GetCounter().GetValue() + m.GetGauge().GetValue()
 			}
 		}
 	}
-	t.Fatalf("no counter of %s", outcome)
+	t.Fatalf("no metric %s of %q", name, label)
 	return 0
 }
