@@ -127,8 +127,8 @@ export class Owners extends HTMLElement {
     }
     const span = { start: this.start, end: this.times(buckets - 1).to };
     this.axis.replaceChildren(...timeTicks(span, Math.max(5, Math.floor(w / 72))).flatMap((t) => {
-      const x = ((t.t - span.start) / (span.end - span.start)) * w;
-      if (x < 16 || x > w - 12) return [];
+      const x = ((t.t - span.start) / (span.end - span.start)) * w, half = 3.2 * t.text.length + 1; // what its text takes to either side, px
+      if (x < half || x > w - half) return [];
       const e = h("span", null, t.text);
       e.style.setProperty("left", `${x}px`);
       return [e];
