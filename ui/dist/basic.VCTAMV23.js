@@ -1,0 +1,1 @@
+import"./c.ZXNHCSLW.js";import"./c.TCNNIQG2.js";

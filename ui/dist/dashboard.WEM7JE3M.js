@@ -1,1 +1,0 @@
-import"./c.GFC37V7J.js";import"./c.TDNAPIRG.js";import"./c.KT255ZYZ.js";import"./c.MOAVTL4V.js";import"./c.URT4J3IX.js";import"./c.WIBA5JIC.js";import"./c.NIMKLZQK.js";import"./c.LYXALABG.js";import"./c.W7VN5GBK.js";
