@@ -18,7 +18,7 @@ type nodeView struct {
 	ID                  string        `json:"id"`
 	Self                bool          `json:"self" doc:"it is the node that answers"`
 	Roles               []string      `json:"roles"`
-	State               string        `json:"state" doc:"up, silent (its heartbeats are late and it gets no work), draining, or fenced (another process runs under its id)"`
+	State               string        `json:"state" doc:"up, silent (its heartbeats are late and it gets no work), draining, refused (it takes no call of the node that answers: another internal_token or release), or fenced (another process runs under its id)"`
 	Version             string        `json:"version"`
 	Address             string        `json:"address" doc:"of its internal listener"`
 	Weight              float64       `json:"weight" doc:"in vCPU"`
@@ -60,6 +60,7 @@ const (
 	stateUp       = "up"
 	stateSilent   = "silent"   // its heartbeats are late: it gets no work
 	stateDraining = "draining" // it is leaving
+	stateRefused  = "refused"  // it takes no call of the node that asks: another internal token, or a release too far away
 	stateFenced   = "fenced"   // another process runs under its id: it takes no writes
 )
 

@@ -55,6 +55,16 @@ func (p *fakePeer) say(s rpc.Status) {
 	p.status = s
 }
 
+// A node with another token sends heartbeats like any other, and takes nobody's calls.
+func TestARefusingNode(t *testing.T) {
+	t.Parallel()
+	s := newFleet(t, &members{node("i-1", time.Second, "intake"), node("q-1", 0, "querier")})
+	s.peers["q-1"].set(rpc.ErrRefused, 0)
+	if got := s.nodes(); got["q-1"].State != "refused" || got["q-1"].Load != nil || got["i-1"].State != "up" {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestNodes(t *testing.T) {
 	t.Parallel()
 	m := &members{node("i-1", time.Second, "intake"), node("i-2", 16*time.Second, "intake"), node("q-1", 0, "querier"), node("router-1", 2*time.Second, "router")}

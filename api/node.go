@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/internal/auth"
@@ -34,16 +35,33 @@ func (a *API) nodeRoutes() []route {
 }
 
 func (a *API) flush(w http.ResponseWriter, r *http.Request) error {
-	var err error
-	if a.Flusher != nil {
-		err = a.Flusher.Flush(r.Context())
-	} else {
-		err = a.Peers.flush(r.Context())
-	}
-	if err != nil {
+	if err := a.publish(r.Context()); err != nil {
 		return err
 	}
 	return empty(w)
+}
+
+// publish flushes this node or every intake. A flush tries until it succeeds; this gives up while there is still time to say what the matter is.
+func (a *API) publish(ctx context.Context) (err error) {
+	bounded := ctx
+	if end, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		bounded, cancel = context.WithDeadline(ctx, end.Add(-time.Until(end)/6))
+		defer cancel()
+	}
+	if a.Flusher != nil {
+		if err = a.Flusher.Flush(bounded); err != nil {
+			err = fmt.Errorf("node %s: %w", a.Node, err)
+		}
+	} else {
+		err = a.Peers.flush(bounded)
+	}
+	if err == nil || bounded.Err() == nil || ctx.Err() != nil {
+		return err
+	}
+	return &millstream.Error{Kind: millstream.Unavailable, RetryAfter: 5, Err: err,
+		Msg:  "what is unflushed could not be published in time: the object store or the database does not answer; nothing is lost, it stays in the logs of the intakes, which go on trying",
+		Hint: "see which of the two it is in /api/v1/readyz of the intake nodes, and their logs for the error; then repeat"}
 }
 
 // flush has every live intake publish, at once. It fails if any of them does.

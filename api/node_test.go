@@ -3,8 +3,11 @@ package api
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/millstream/millstream"
 )
 
 func TestDrain(t *testing.T) {
@@ -51,6 +54,29 @@ func TestDrain(t *testing.T) {
 	alone.Peers = nil
 	s.router = alone.with(t, alone.nodeRoutes()...)
 	checkProblem(t, "alone", s.via("POST", "/api/v1/cluster/nodes/q-1/drain", nil), 422, "unprocessable", "internal_token")
+}
+
+// stuck is an intake whose object store is away.
+type stuck struct{}
+
+func (stuck) Flush(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+
+// A flush that cannot succeed says what the matter is before its caller's time is over.
+func TestFlushWithoutAnObjectStore(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	short, cancel := context.WithTimeout(ctx, 600*time.Millisecond)
+	defer cancel()
+	err := (&API{Flusher: stuck{}, Node: "i-1"}).publish(short)
+	if millstream.KindOf(err) != millstream.Unavailable || !strings.Contains(millstream.Message(err), "object store") || !strings.Contains(err.Error(), "i-1") {
+		t.Errorf("%v", err)
+	}
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	if err := (&API{Flusher: stuck{}, Node: "i-1"}).publish(gone); millstream.KindOf(err) != millstream.Canceled {
+		t.Errorf("a caller who has gone: %v", err)
+	}
 }
 
 // A node that takes no writes has all that do publish.

@@ -38,6 +38,7 @@ type watched struct {
 type sample struct {
 	said, before rpc.Status
 	at, beforeAt time.Time // zero: it said nothing
+	refused      bool      // and takes no call of this node
 }
 
 // now lists the nodes. shape is the same as long as none comes, goes or changes its state.
@@ -129,6 +130,7 @@ func (l *watched) ask(ctx context.Context, a *API, members []millstream.Member, 
 			defer cancel()
 			said, err := a.statusOf(bounded, m)
 			if err != nil {
+				samples[i].refused = errors.Is(err, rpc.ErrRefused)
 				a.Log.Debug("a node does not say how it is", "node", m.ID, keyError, err)
 				return
 			}
@@ -172,6 +174,8 @@ func (a *API) nodeOf(m millstream.Member, s sample) nodeView {
 		n.State = stateDraining
 	case m.HeartbeatAge > cmp.Or(a.PeerTimeout, defaultPeerTimeout):
 		n.State = stateSilent
+	case s.refused:
+		n.State = stateRefused
 	}
 	if s.at.IsZero() {
 		return n

@@ -34,6 +34,9 @@ func (r *Router) pin(ctx context.Context, wr Write, batches []*millstream.Batch)
 	pins := make([]store.Pin, len(batches))
 	for i, b := range batches {
 		id, err := r.cfg.Streams.Resolve(ctx, millstream.StreamKey{Org: b.Org, Signal: b.Signal, Name: b.Name})
+		if millstream.KindOf(err) == millstream.Unavailable { // whether the stream is known makes no difference then
+			return nil, unreachable(err)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -124,6 +124,9 @@ func TestKeyedWritesNeedTheDatabase(t *testing.T) {
 	if _, err := r.Write(ctx, keyed("k1", 1, rows("a", 0, 1))); millstream.KindOf(err) != millstream.Unavailable {
 		t.Errorf("keyed: %v", err)
 	}
+	if _, err := r.Write(ctx, keyed("k2", 1, rows("never seen", 0, 1))); millstream.Message(err) != millstream.Message(unreachable(nil)) {
+		t.Errorf("keyed, to a stream that is not known: %v", err)
+	}
 	if _, err := r.Write(ctx, Write{Org: testOrg, Batches: []*millstream.Batch{rows("a", 1, 1)}}); err != nil {
 		t.Errorf("without a key: %v", err)
 	}

@@ -133,7 +133,7 @@ func fromStatus(ctx context.Context, peer string, err error) error {
 	case f != nil:
 		return fromFault(peer, f, code)
 	case refused(code):
-		return millstream.Wrap(millstream.Unavailable, err, "%s refuses the calls of this node: %s", peer, status.Convert(err).Message())
+		return millstream.Wrap(millstream.Unavailable, errors.Join(ErrRefused, err), "%s refuses the calls of this node: %s", peer, status.Convert(err).Message())
 	case code == codes.Unimplemented:
 		return millstream.Wrap(millstream.Unavailable, err, "%s does not know the call: it runs another release", peer)
 	case ctx.Err() != nil:
@@ -143,6 +143,9 @@ func fromStatus(ctx context.Context, peer string, err error) error {
 	}
 	return &millstream.Error{Kind: millstream.Unavailable, Msg: peer + " cannot be reached", RetryAfter: 1, Err: err}
 }
+
+// ErrRefused: the peer takes no call of this node, which has another token or speaks no protocol that it does.
+var ErrRefused = errors.New("the peer refuses this node")
 
 // refused says that a status without a Fault is the handshake's: the peer took nothing, and will not until somebody changes something.
 func refused(code codes.Code) bool {

@@ -112,7 +112,7 @@ func TestARefusedNodeIsUnavailable(t *testing.T) {
 	if millstream.KindOf(err) != millstream.Unavailable || errors.Is(err, wal.ErrUnknown) || !strings.Contains(millstream.Message(err), "internal_token must be the same") {
 		t.Errorf("%v", err)
 	}
-	if _, err := c.Status(t.Context()); millstream.KindOf(err) != millstream.Unavailable {
+	if _, err := c.Status(t.Context()); millstream.KindOf(err) != millstream.Unavailable || !errors.Is(err, ErrRefused) {
 		t.Errorf("%v", err)
 	}
 	same := clientsWith(t, ClientConfig{Token: "one"}).To(millstream.Member{ID: "peer", Addr: addr})

@@ -343,8 +343,14 @@ func (p *parts) checkBucket(ctx context.Context) error {
 }
 
 // newMirror makes what knows the unflushed rows, this node's and others'.
+// mirrorLimit is what a node keeps in memory of others' unflushed rows: a sixteenth of what it may use, which no setting needs to follow.
+func mirrorLimit(memory config.Size) int64 {
+	const least = 64 << 20
+	return max(int64(memory)/16, least)
+}
+
 func (p *parts) newMirror() (err error) {
-	c := ingest.MirrorConfig{Writer: p.writer, Log: p.log, Registerer: p.registry}
+	c := ingest.MirrorConfig{Writer: p.writer, Limit: mirrorLimit(config.Memory()), Log: p.log, Registerer: p.registry}
 	if p.peers != nil {
 		c.Members = p.membership
 		c.Dial = func(w store.WALState) (ingest.Holder, error) {

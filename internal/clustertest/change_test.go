@@ -141,7 +141,16 @@ func TestWrongToken(t *testing.T) {
 	stranger := c.Add("intake")
 	stranger.SetEnv("MS_CLUSTER_INTERNAL_TOKEN=the token of another cluster")
 	stranger.Run()
-	c.Members(r, 10*time.Second, c.Nodes...)
+	mstest.WaitFor(t, 10*time.Second, "the stranger is listed as one that refuses calls", func() bool {
+		var view struct{ Nodes []struct{ ID, State string } }
+		r.JSON("GET", "/api/v1/cluster/nodes", r.Token, nil, &view)
+		for _, n := range view.Nodes {
+			if n.ID == stranger.ID {
+				return n.State == "refused"
+			}
+		}
+		return false
+	})
 	for i := range 20 {
 		send(t, r, "app-"+string(rune('a'+i)), 0, 10)
 	}

@@ -5,7 +5,7 @@ export interface Rates { rows_per_second: number; stored_bytes_per_second: numbe
 export interface Load { cpu: number; memory_bytes: number; memory_total_bytes?: number; unflushed_bytes: number; queries_running: number; rates?: Rates }
 export interface Traffic { to: string; writes_per_second: number; queries_per_second: number; bytes_per_second: number }
 export interface ClusterNode {
-  id: string; self: boolean; roles: string[]; state: "up" | "silent" | "draining" | "fenced"; version: string; address: string; weight: number;
+  id: string; self: boolean; roles: string[]; state: "up" | "silent" | "draining" | "refused" | "fenced"; version: string; address: string; weight: number;
   heartbeat_age_seconds: number; since: string; incarnation: number; load?: Load; traffic?: Traffic[];
 }
 
@@ -15,7 +15,7 @@ export type State = ClusterNode["state"] | "late";
 const beat = 5, lateAfter = 7.5;
 
 export const states: Record<State, { text: string; pill: string; rank: number }> = {
-  fenced: { text: "fenced", pill: "err", rank: 0 }, silent: { text: "silent", pill: "err", rank: 1 }, late: { text: "heartbeat late", pill: "warn", rank: 2 },
+  fenced: { text: "fenced", pill: "err", rank: 0 }, refused: { text: "refuses calls", pill: "err", rank: 1 }, silent: { text: "silent", pill: "err", rank: 1 }, late: { text: "heartbeat late", pill: "warn", rank: 2 },
   draining: { text: "draining", pill: "info", rank: 3 }, up: { text: "up", pill: "ok", rank: 4 },
 };
 

@@ -28,6 +28,7 @@ export function panel(c: Cluster, n: ClusterNode, on: PanelActions): Node[] {
 function explanation(n: ClusterNode, state: string) {
   const text = {
     draining: "It takes nothing new, finishes what it has and stops.",
+    refused: "It takes no call of the other nodes: its internal_token differs, or its release is too far from theirs.",
     fenced: "Another process was started under this id. This one takes no writes until it is restarted with an id of its own.",
     silent: "It sends no heartbeats. Peers send it nothing until it does; after 5 minutes it leaves the list.",
     late: "Its heartbeat is late. After the peer timeout, peers send it nothing.",
