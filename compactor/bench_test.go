@@ -264,6 +264,9 @@ func BenchmarkMerge(b *testing.B) {
 		{"200,000 series of one name", func(b *testing.B) string {
 			return inputs(b, 20, func(i int) *millstream.Batch { return manySeries(i*10_000, 10_000, 2) })
 		}},
+		{"100,000 series of one name in each", func(b *testing.B) string {
+			return repeated(b, 20, 1, func(int) *millstream.Batch { return manySeries(0, 100_000, 1) })
+		}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			dir := c.inputs(b)

@@ -142,9 +142,11 @@ func (b *indexBuilder) nextKey(key string) {
 		values := b.labels[name]
 		if values == nil {
 			values = map[string]struct{}{}
-			b.labels[name] = values
+			b.labels[strings.Clone(name)] = values
 		}
-		values[value] = struct{}{}
+		if _, ok := values[value]; !ok {
+			values[strings.Clone(value)] = struct{}{} // not all of the key stays with it
+		}
 		rest = tail
 	}
 }

@@ -18,10 +18,11 @@ type matchers struct {
 	bounded bool // only names in [from, to]
 	from    string
 	to      string
+	keys    keyRange
 }
 
 func compile(q Query) matchers {
-	out := matchers{bounded: q.bounded, from: q.from, to: q.to}
+	out := matchers{bounded: q.bounded, from: q.from, to: q.to, keys: q.keys}
 	for _, m := range q.Matchers {
 		if m.Name != nameLabel {
 			out.rest = append(out.rest, m)
@@ -51,6 +52,9 @@ func (m *matchers) name(name string) bool {
 
 // key says whether the labels of a canonical label set match, the name aside. Both are sorted, so one walk over the labels serves all matchers.
 func (m *matchers) key(key string) bool {
+	if !m.keys.has(key) {
+		return false
+	}
 	rest := m.rest
 	for len(rest) > 0 && key != "" {
 		name, value, tail, ok := cutLabel(key)

@@ -3,15 +3,21 @@ package metrics
 import (
 	"context"
 	"io"
+	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/segment"
 )
 
-// mergeSamples is about how many samples Merge holds at once: it reads the names in groups.
-const mergeSamples = 4 << 20
+// Merge reads names in groups, and the series of a large name in ranges of their keys, so that it holds about so many samples, and series of sources, at once. Each
+// range walks over the name's keys again: smaller ones would save memory that is not needed.
+const (
+	mergeSamples = 4 << 20
+	mergeSeries  = 256 << 10
+)
 
 // Encode writes the head as a segment. Nothing may be appended meanwhile; readers are not disturbed.
 func (h *Head) Encode(data, index io.Writer) (segment.Info, error) {
@@ -27,9 +33,14 @@ func Merge(data, index io.Writer, in []Source) (segment.Info, error) {
 	}
 	w := newWriter(data, index)
 	for _, g := range groups {
-		q := Query{Min: math.MinInt64, Max: math.MaxInt64, from: g.from, to: g.to, bounded: true}
-		if err := mergeGroup(w, in, q); err != nil {
+		queries, err := g.queries(in)
+		if err != nil {
 			return segment.Info{}, err
+		}
+		for _, q := range queries {
+			if err := mergeGroup(w, in, q); err != nil {
+				return segment.Info{}, err
+			}
 		}
 	}
 	return w.close()
@@ -76,26 +87,78 @@ func withExemplarsOnly(series []Series, exemplars []SeriesExemplars) []Series {
 }
 
 // nameGroup is a range of names, both ends included.
-type nameGroup struct{ from, to string }
+type nameGroup struct {
+	from, to string
+	series   int // of all sources; one that several have counts for each
+	parts    int // to read it in
+}
 
-// nameGroups divides the names of all sources so that a group has about mergeSamples samples.
+// nameGroups divides the names of all sources into groups that can be held at once. A name that is too large for that is a group of several parts.
 func nameGroups(in []Source) ([]nameGroup, error) {
-	total, all := int64(0), []string{""} // a series may have no name
+	counts := map[string]int{"": 0} // a series may have no name
+	samples, series := int64(0), int64(0)
 	for _, s := range in {
-		total += s.Samples()
-		names, err := s.LabelValues(context.Background(), nameLabel, Query{Min: math.MinInt64, Max: math.MaxInt64})
+		samples += s.Samples()
+		names, err := s.Names()
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, names...)
+		for _, n := range names {
+			counts[n.Name] += n.Series
+			series += int64(n.Series)
+		}
 	}
-	slices.Sort(all)
-	all = slices.Compact(all)
-	parts := int(total/mergeSamples) + 1
-	size := (len(all) + parts - 1) / parts
+	most := mergeSeries
+	if samples > mergeSamples {
+		most = min(most, max(int(series*mergeSamples/samples), 1))
+	}
 	var out []nameGroup
-	for names := range slices.Chunk(all, max(size, 1)) {
-		out = append(out, nameGroup{names[0], names[len(names)-1]})
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		n := counts[name]
+		if k := len(out) - 1; k >= 0 && out[k].series+n <= most {
+			out[k].to, out[k].series = name, out[k].series+n
+			continue
+		}
+		out = append(out, nameGroup{from: name, to: name, series: n, parts: n/most + 1})
 	}
 	return out, nil
+}
+
+// queries read the group, one part after the other.
+func (g *nameGroup) queries(in []Source) ([]Query, error) {
+	q := Query{Min: math.MinInt64, Max: math.MaxInt64, from: g.from, to: g.to, bounded: true}
+	if g.parts == 1 {
+		return []Query{q}, nil
+	}
+	keys, err := someKeys(in, q)
+	if err != nil || len(keys) == 0 {
+		return []Query{q}, err
+	}
+	var out []Query
+	for i := 1; i < g.parts; i++ {
+		if end := keys[i*len(keys)/g.parts]; q.keys.above == nil || end > *q.keys.above {
+			q.keys.upto = &end
+			out = append(out, q)
+			q.keys = keyRange{above: &end}
+		}
+	}
+	return append(out, q), nil
+}
+
+// someKeys is every so-manieth key of each source, sorted: they say how the series of all are spread.
+func someKeys(in []Source, q Query) ([]string, error) {
+	const every = 64
+	var keys []string
+	q.KeysOnly = true
+	for _, s := range in {
+		series, err := s.Select(context.Background(), q)
+		if err != nil {
+			return nil, err
+		}
+		for i := every / 2; i < len(series); i += every {
+			keys = append(keys, strings.Clone(series[i].Key))
+		}
+	}
+	slices.Sort(keys)
+	return keys, nil
 }
