@@ -22,6 +22,7 @@ import (
 // catalog is what the compactor asks of the database; *store.Store fits.
 type catalog interface {
 	merges
+	sealing
 	collector
 	inventory
 	rebuilds
@@ -141,7 +142,7 @@ func (c *Compactor) step(name string) {
 	}
 }
 
-// Streams are the units of Compact.
+// Streams are the units of Compact and Seal.
 func (c *Compactor) Streams(ctx context.Context) ([]string, error) {
 	return c.cfg.Catalog.StreamIDs(ctx)
 }

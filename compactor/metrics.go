@@ -12,6 +12,7 @@ type instruments struct {
 	backlog                   *prometheus.GaugeVec
 	expired, collected        prometheus.Counter
 	deleted                   prometheus.Counter
+	manifests, sealed         prometheus.Counter
 	orphans, missing          prometheus.Counter
 	refused                   prometheus.Gauge
 	lostIndexes, rebuildBytes prometheus.Counter
@@ -38,6 +39,8 @@ func newInstruments(r prometheus.Registerer) *instruments {
 		backlog:      f.NewGaugeVec(prometheus.GaugeOpts{Name: "millstream_compactor_backlog_bytes", Help: "bytes in merges that are due and have not begun"}, tier),
 		expired:      counter("millstream_compactor_expired_segments_total", "segments past their retention"),
 		collected:    counter("millstream_compactor_collected_segments_total", "dead segments whose catalog rows went"),
+		manifests:    counter("millstream_compactor_manifests_total", "days of streams whose catalog rows were sealed into one"),
+		sealed:       counter("millstream_compactor_sealed_segments_total", "segments whose catalog rows were sealed into manifests"),
 		deleted:      counter("millstream_compactor_deleted_objects_total", "objects that were deleted"),
 		orphans:      counter("millstream_compactor_orphan_objects_total", "objects that nothing names and that were deleted"),
 		missing:      counter("millstream_compactor_missing_objects_total", "objects that the catalog names and the store lacks: data is lost"),

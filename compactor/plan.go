@@ -49,7 +49,7 @@ func (g *Group) Bytes() (n int64) {
 func Plan(all []store.Candidate, now time.Time, target int64) []Group {
 	days := map[int64][]store.Candidate{}
 	for _, c := range all {
-		if level(&c, target) < grown {
+		if !c.Sealed && level(&c, target) < grown {
 			days[dayOf(&c)] = append(days[dayOf(&c)], c)
 		}
 	}

@@ -44,11 +44,11 @@ func newLargeCatalog(b *testing.B) (*world, *pgx.Conn) {
 			FROM generate_series(0, $5 - 1) AS i JOIN st ON st.n = i % $4
 		)
 		INSERT INTO segments (id, org_id, stream_id, signal, min_time, max_time, row_count, level, schema_version,
-			data_key, data_offset, data_length, data_sum, index_key, index_offset, index_length, index_sum, wal_from, wal_to, node_id, incarnation, created_at)
+			data_key, data_offset, data_length, data_sum, index_key, index_offset, index_length, index_sum, wal_from, wal_to, node_id, incarnation, created_at, index_version)
 		SELECT id, $1, stream, 1, at - (CASE WHEN i / $4 % 100 = 7 THEN 30 * 3600 ELSE 900 END)::bigint * 1000000000, at - 1, 40000 + i % 1000, 2, 1,
 			'segments/' || $1 || '/logs/' || stream || '/' || id || '-12-' || i || '.parquet', 0, 9000000 + i, md5(i::text) || md5('d' || i),
-			'segments/' || $1 || '/logs/' || stream || '/' || id || '-12-' || i || '.index', 0, 1000000 + i, md5('i' || i) || md5('j' || i), 0, 0, 'node-1', 1, to_timestamp(at / 1e9)
-		FROM made ORDER BY i DESC`, w.org, largeEnd.UnixNano(), largeDays, largeStreams, largeSegments)
+			'segments/' || $1 || '/logs/' || stream || '/' || id || '-12-' || i || '.index', 0, 1000000 + i, md5('i' || i) || md5('j' || i), 0, 0, 'node-1', 1, to_timestamp(at / 1e9), $6
+		FROM made ORDER BY i DESC`, w.org, largeEnd.UnixNano(), largeDays, largeStreams, largeSegments, millstream.IndexVersion)
 	check(b, err)
 	_, err = conn.Exec(ctx, "VACUUM ANALYZE segments")
 	check(b, err)

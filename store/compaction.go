@@ -15,7 +15,8 @@ var ErrLostRace = errors.New("the merge's inputs are gone")
 // Candidate is a live segment that may be merged.
 type Candidate struct {
 	millstream.Segment
-	Age time.Duration // since it was published, by the database's clock
+	Age    time.Duration // since it was published, by the database's clock
+	Sealed bool          // in a manifest: it is not merged, but a merge of metrics may not jump over it
 }
 
 // Bytes is how many bytes of objects the segment takes.
@@ -33,19 +34,31 @@ func (s *Store) OrganizationIDs(ctx context.Context) ([]string, error) {
 	return ids, fail(err, "list the organizations")
 }
 
-// MergeCandidates lists a stream's live segments, oldest publish first.
+// MergeCandidates lists a stream's live segments, oldest publish first. Sealed ones are listed last, and only of metrics, where the order of writing counts.
 func (s *Store) MergeCandidates(ctx context.Context, id millstream.StreamID) ([]Candidate, error) {
-	rows, err := read(ctx, func(ctx context.Context) ([]db.MergeCandidatesRow, error) {
-		return s.q.MergeCandidates(ctx, string(id))
+	out, err := still(ctx, s, func(q *db.Queries) ([]Candidate, error) {
+		rows, err := q.MergeCandidates(ctx, string(id))
+		if err != nil {
+			return nil, err
+		}
+		out := make([]Candidate, len(rows))
+		for i, r := range rows {
+			out[i] = Candidate{Segment: segmentOf(r.Segment), Age: time.Duration(r.AgeSecs * float64(time.Second))}
+		}
+		if len(out) == 0 || out[0].Signal != millstream.Metrics {
+			return out, nil
+		}
+		ids, err := q.StreamManifests(ctx, string(id))
+		if err != nil {
+			return nil, err
+		}
+		err = s.eachSealed(ctx, q, ids, func(g millstream.Segment) error {
+			out = append(out, Candidate{Segment: g, Sealed: true})
+			return nil
+		})
+		return out, err
 	})
-	if err != nil {
-		return nil, fail(err, "list the segments of stream %s", id)
-	}
-	out := make([]Candidate, len(rows))
-	for i, r := range rows {
-		out[i] = Candidate{Segment: segmentOf(r.Segment), Age: time.Duration(r.AgeSecs * float64(time.Second))}
-	}
-	return out, nil
+	return out, fail(err, "list the segments of stream %s", id)
 }
 
 // Replacement is a merge: Output holds the rows of all Inputs. Node and Incarnation are the process that made it.
@@ -73,6 +86,11 @@ func (s *Store) ReplaceSegments(ctx context.Context, r Replacement) error {
 			// Perhaps to an earlier try of this call, which may have been committed only while this one waited for its locks. Asked before them, it would not be seen,
 			// and the caller would delete the objects of a segment that is live.
 			there, merr := q.MergedFrom(ctx, string(r.Output.ID))
+			if merr == nil && !there {
+				var in string
+				in, merr = s.manifestWith(ctx, q, r.Output)
+				there = in != "" // a day that was only waiting for this merge may be sealed at once
+			}
 			if merr != nil || there {
 				return merr
 			}
@@ -133,7 +151,7 @@ func mergedParams(r Replacement) db.InsertMergedParams {
 }
 
 // ExpireOld takes the segments out of the catalog whose last record is older than the stream's retention: its own, else its organization's, else fallback, in
-// days; 0 keeps for ever. It returns how many went.
+// days; 0 keeps for ever. A sealed day goes as a whole, with its last record. It returns how many segments went.
 func (s *Store) ExpireOld(ctx context.Context, id millstream.StreamID, fallback int) (int64, error) {
 	days, err := s.q.RetentionDays(ctx, string(id))
 	if err = fail(err, "read the retention of stream %s", id); err != nil {
@@ -152,8 +170,13 @@ func (s *Store) ExpireOld(ctx context.Context, id millstream.StreamID, fallback 
 	if err != nil {
 		return 0, fail(err, "ask the database for the time")
 	}
-	n, err := s.q.ExpireOld(ctx, db.ExpireOldParams{StreamID: string(id), Before: now.Add(-time.Duration(days) * 24 * time.Hour).UnixNano()})
-	return n, fail(err, "expire segments of stream %s", id)
+	before := now.Add(-time.Duration(days) * 24 * time.Hour).UnixNano()
+	n, err := s.q.ExpireOld(ctx, db.ExpireOldParams{StreamID: string(id), Before: before})
+	if err != nil {
+		return 0, fail(err, "expire segments of stream %s", id)
+	}
+	sealed, err := s.q.ExpireOldManifests(ctx, db.ExpireOldManifestsParams{StreamID: string(id), Before: before})
+	return n + sealed, fail(err, "expire manifests of stream %s", id)
 }
 
 // pinSilence is how long a pin of a snapshot counts without a heartbeat.
@@ -165,6 +188,9 @@ func (s *Store) CollectDead(ctx context.Context, grace time.Duration, most int) 
 	n := 0
 	err := s.tx(ctx, func(q *db.Queries) error {
 		if err := q.OwnGarbage(ctx); err != nil {
+			return err
+		}
+		if err := endManifests(ctx, q, grace, most); err != nil {
 			return err
 		}
 		gone, err := q.CollectDead(ctx, db.CollectDeadParams{GraceSecs: grace.Seconds(), PinSilenceSecs: pinSilence.Seconds(), Most: int32(most)})
@@ -188,23 +214,52 @@ func (s *Store) DropGarbage(ctx context.Context, keys []string) error {
 
 // Objects lists the data and index objects of an organization's segments, live or dead, whose data object's key is above one and up to another key.
 func (s *Store) Objects(ctx context.Context, org millstream.OrgID, above, upto string) (map[string]struct{}, error) {
-	rows, err := read(ctx, func(ctx context.Context) ([]db.ObjectRowsRow, error) {
-		return s.q.ObjectRows(ctx, db.ObjectRowsParams{OrgID: string(org), Above: above, Upto: upto})
+	out, err := still(ctx, s, func(q *db.Queries) (map[string]struct{}, error) {
+		rows, err := q.ObjectRows(ctx, db.ObjectRowsParams{OrgID: string(org), Above: above, Upto: upto})
+		if err != nil {
+			return nil, err
+		}
+		out := make(map[string]struct{}, 2*len(rows))
+		for _, r := range rows {
+			out[r.DataKey], out[r.IndexKey] = struct{}{}, struct{}{}
+		}
+		ids, err := q.ManifestsBetween(ctx, db.ManifestsBetweenParams{OrgID: string(org), Above: above, Upto: upto})
+		if err != nil {
+			return nil, err
+		}
+		return out, s.eachSealed(ctx, q, ids, func(g millstream.Segment) error {
+			if g.Data.Key > above && g.Data.Key <= upto {
+				out[g.Data.Key], out[g.Index.Key] = struct{}{}, struct{}{}
+			}
+			return nil
+		})
 	})
-	if err != nil {
-		return nil, fail(err, "list the objects of organization %s", org)
-	}
-	out := make(map[string]struct{}, 2*len(rows))
-	for _, r := range rows {
-		out[r.DataKey], out[r.IndexKey] = struct{}{}, struct{}{}
-	}
-	return out, nil
+	return out, fail(err, "list the objects of organization %s", org)
 }
 
 // NamedObjects tells which of the objects a segment, live or dead, names; with garbage also those that wait to be deleted.
 func (s *Store) NamedObjects(ctx context.Context, keys []string, garbage bool) ([]string, error) {
-	found, err := read(ctx, func(ctx context.Context) ([]string, error) {
-		return s.q.NamedAmong(ctx, db.NamedAmongParams{Keys: keys, WithGarbage: garbage})
+	found, err := still(ctx, s, func(q *db.Queries) ([]string, error) {
+		found, err := q.NamedAmong(ctx, db.NamedAmongParams{Keys: keys, WithGarbage: garbage})
+		if err != nil {
+			return nil, err
+		}
+		ids, err := q.ManifestsAround(ctx, keys)
+		if err != nil {
+			return nil, err
+		}
+		asked := make(map[string]bool, len(keys))
+		for _, k := range keys {
+			asked[k] = true
+		}
+		return found, s.eachSealed(ctx, q, ids, func(g millstream.Segment) error {
+			for _, k := range []string{g.Data.Key, g.Index.Key} {
+				if asked[k] {
+					asked[k], found = false, append(found, k)
+				}
+			}
+			return nil
+		})
 	})
 	return found, fail(err, "look up objects")
 }

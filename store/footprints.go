@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -19,8 +20,20 @@ type Footprint struct {
 // Footprints gives the live segments of an organization's stream, or of all its streams if none is named, in no order, as they come from the database: none is
 // kept. An error of f ends it.
 func (s *Store) Footprints(ctx context.Context, org millstream.OrgID, stream millstream.StreamID, f func(Footprint) error) error {
-	err := s.q.EachFootprint(ctx, db.FootprintsParams{OrgID: string(org), StreamID: optional(stream)}, func(r db.FootprintsRow) error {
-		return f(Footprint{millstream.SegmentID(r.ID), r.MaxTime, r.Bytes})
+	_, err := still(ctx, s, func(q *db.Queries) (struct{}, error) {
+		err := q.EachFootprint(ctx, db.FootprintsParams{OrgID: string(org), StreamID: optional(stream)}, func(r db.FootprintsRow) error {
+			return f(Footprint{millstream.SegmentID(r.ID), r.MaxTime, r.Bytes})
+		})
+		if err != nil {
+			return struct{}{}, err
+		}
+		ids, err := q.LiveManifests(ctx, db.LiveManifestsParams{OrgID: string(org), StreamID: optional(stream)})
+		if err != nil {
+			return struct{}{}, err
+		}
+		return struct{}{}, s.eachSealed(ctx, q, ids, func(g millstream.Segment) error {
+			return f(Footprint{g.ID, g.MaxTime, g.Data.Length + g.Index.Length})
+		})
 	})
 	return fail(err, "list the live segments")
 }
@@ -44,14 +57,40 @@ func optional[T ~string](id T) *string {
 
 // LiveSegment finds a live segment of an organization and its stream's name. One that was merged away or has expired is NotFound, as is another organization's.
 func (s *Store) LiveSegment(ctx context.Context, org millstream.OrgID, id millstream.SegmentID) (g millstream.Segment, stream string, err error) {
-	r, err := read(ctx, func(ctx context.Context) (db.LiveSegmentRow, error) {
-		return s.q.LiveSegment(ctx, db.LiveSegmentParams{OrgID: string(org), ID: string(id)})
+	_, err = still(ctx, s, func(q *db.Queries) (struct{}, error) {
+		r, err := q.LiveSegment(ctx, db.LiveSegmentParams{OrgID: string(org), ID: string(id)})
+		if err == nil {
+			g, stream = segmentOf(r.Segment), r.Stream
+			return struct{}{}, nil
+		}
+		if !errors.Is(err, pgx.ErrNoRows) {
+			return struct{}{}, err
+		}
+		g, stream, err = s.sealedSegment(ctx, q, org, id)
+		return struct{}{}, err
 	})
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
+	if errors.Is(err, pgx.ErrNoRows) {
 		return g, "", &millstream.Error{Kind: millstream.NotFound, Msg: "there is no live segment with the id " + string(id), Hint: "a segment that was merged lives on in another one"}
-	case err != nil:
-		return g, "", fail(err, "find segment %s", id)
 	}
-	return segmentOf(r.Segment), r.Stream, nil
+	return g, stream, fail(err, "find segment %s", id)
+}
+
+// sealedSegment looks for a segment through an organization's manifests, newest first: people ask for one now and then, and an index of a million ids costs more.
+func (s *Store) sealedSegment(ctx context.Context, q *db.Queries, org millstream.OrgID, id millstream.SegmentID) (found millstream.Segment, stream string, err error) {
+	ids, err := q.LiveManifests(ctx, db.LiveManifestsParams{OrgID: string(org)})
+	if err != nil {
+		return found, "", err
+	}
+	err = s.eachSealed(ctx, q, ids, func(g millstream.Segment) error {
+		if g.ID != id {
+			return nil
+		}
+		found = g
+		return errEnough
+	})
+	if !errors.Is(err, errEnough) {
+		return found, "", cmp.Or(err, pgx.ErrNoRows)
+	}
+	st, err := q.StreamByID(ctx, string(found.Stream))
+	return found, st.Name, err
 }

@@ -202,7 +202,7 @@ func TestInvites(t *testing.T) {
 	h := newHome(t)
 	e := h.entry("invite.accept")
 	u := h.add("new@example.test", auth.Editor)
-	_, err := h.AcceptInvite(ctx, hash("invite new@example.test"), "p", now.Add(2*time.Hour), e)
+	_, err := h.AcceptInvite(ctx, hash("invite new@example.test"), "p", time.Now().Add(2*time.Hour), e)
 	wantKind(t, err, millstream.NotFound) // expired
 	got := must(h.AcceptInvite(ctx, hash("invite new@example.test"), "p1", now, e))(t)
 	if got.ID != u.ID || got.Password != "p1" {

@@ -2,7 +2,7 @@ package store
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Collector reports the pool of connections.
+// Collector reports the pool of connections, and what was unsealed.
 func (s *Store) Collector() prometheus.Collector { return poolCollector{s} }
 
 type poolCollector struct{ s *Store }
@@ -12,17 +12,19 @@ var (
 	poolIdle    = prometheus.NewDesc("millstream_store_connections_idle", "Connections to the database that wait for work.", nil, nil)
 	poolMax     = prometheus.NewDesc("millstream_store_connections_max", "The most connections to the database that are allowed.", nil, nil)
 	poolWaits   = prometheus.NewDesc("millstream_store_connection_waits_total", "Times that work waited because every connection was in use.", nil, nil)
+	unsealed    = prometheus.NewDesc("millstream_store_unsealed_segments_total", "Segments that were taken out of manifests to be changed.", nil, nil)
 	poolWaiting = prometheus.NewDesc("millstream_store_connection_wait_seconds_total", "Time spent on getting connections.", nil, nil)
 )
 
 func (c poolCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{poolUsed, poolIdle, poolMax, poolWaits, poolWaiting} {
+	for _, d := range []*prometheus.Desc{poolUsed, poolIdle, poolMax, poolWaits, poolWaiting, unsealed} {
 		ch <- d
 	}
 }
 
 func (c poolCollector) Collect(ch chan<- prometheus.Metric) {
 	st := c.s.pool.Stat()
+	ch <- prometheus.MustNewConstMetric(unsealed, prometheus.CounterValue, float64(c.s.unsealed.Load()))
 	ch <- prometheus.MustNewConstMetric(poolUsed, prometheus.GaugeValue, float64(st.AcquiredConns()))
 	ch <- prometheus.MustNewConstMetric(poolIdle, prometheus.GaugeValue, float64(st.IdleConns()))
 	ch <- prometheus.MustNewConstMetric(poolMax, prometheus.GaugeValue, float64(st.MaxConns()))

@@ -100,8 +100,10 @@ func (s *Store) DeleteOrganization(ctx context.Context, id millstream.OrgID, a a
 		if err := q.DeleteOrphans(ctx, users); err != nil {
 			return err
 		}
-		_, err = q.ExpireOrganization(ctx, string(id))
-		return err
+		if _, err := q.ExpireOrganization(ctx, string(id)); err != nil {
+			return err
+		}
+		return q.ExpireOrganizationManifests(ctx, string(id))
 	})
 	return fail(err, "delete organization %s", id)
 }

@@ -34,7 +34,7 @@ type WALState struct {
 	LastPublish time.Time
 }
 
-// Snapshot reads the streams, their live segments that overlap r, and the WAL registry in one statement. A key with an empty name stands for all streams of its
+// Snapshot reads the streams, their live segments that overlap r, and the WAL registry in one statement. What live manifests hold is read after it: that never changes. A key with an empty name stands for all streams of its
 // signal; streams that do not exist are not in the answer. org counts, not the organization of the keys. Schemas are shared between snapshots: do not change them.
 func (s *Store) Snapshot(ctx context.Context, org millstream.OrgID, keys []millstream.StreamKey, r millstream.TimeRange) (Snapshot, error) {
 	p := db.SnapshotParams{OrgID: string(org), StartTime: r.Start, EndTime: r.End, DayAfterEnd: dayAfter(r.End), Signals: make([]int16, len(keys)), Names: make([]string, len(keys))}
@@ -50,10 +50,22 @@ func (s *Store) Snapshot(ctx context.Context, org millstream.OrgID, keys []mills
 		return Snapshot{}, fail(err, "take a snapshot of the catalog")
 	}
 	out := Snapshot{Segments: make([]millstream.Segment, 0, len(rows))}
+	var manifests []string
 	for i := range rows {
-		if err := out.add(&rows[i], org, known); err != nil {
+		if rows[i].Kind == manifestRow {
+			manifests = append(manifests, rows[i].ID)
+		} else if err := out.add(&rows[i], org, known); err != nil {
 			return Snapshot{}, fmt.Errorf("read a row of the catalog's snapshot: %w", err)
 		}
+	}
+	err = s.eachSealed(ctx, s.q, manifests, func(g millstream.Segment) error {
+		if r.Overlaps(g.MinTime, g.MaxTime) {
+			out.Segments = append(out.Segments, g)
+		}
+		return nil
+	})
+	if err != nil {
+		return Snapshot{}, fail(err, "read the manifests of a snapshot")
 	}
 	slices.SortFunc(out.Segments, func(a, b millstream.Segment) int {
 		return cmp.Or(strings.Compare(string(a.Stream), string(b.Stream)), cmp.Compare(a.MinTime, b.MinTime), strings.Compare(string(a.ID), string(b.ID)))
@@ -64,8 +76,7 @@ func (s *Store) Snapshot(ctx context.Context, org millstream.OrgID, keys []mills
 
 // dayAfter is a time that a segment which begins before t and spans a day at most ends before. The statement compares halves, hence the two nanoseconds.
 func dayAfter(t int64) int64 {
-	const day = int64(24*time.Hour) + 2
-	return min(t, math.MaxInt64-day) + day
+	return min(t, math.MaxInt64-day-2) + day + 2
 }
 
 // Kinds of a snapshot's rows.
@@ -73,6 +84,8 @@ const (
 	clockRow = iota
 	streamRow
 	walRow
+	segmentRow
+	manifestRow
 )
 
 func (s *Snapshot) add(r *db.SnapshotRow, org millstream.OrgID, known map[millstream.StreamID]millstream.Schema) error {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -23,10 +24,12 @@ var _ auth.Store = (*Store)(nil)
 
 // Store is a pool of connections to one database. It is safe for concurrent use.
 type Store struct {
-	pool    *pgxpool.Pool
-	q       *db.Queries
-	pins    pinGroup
-	schemas schemaCache
+	pool     *pgxpool.Pool
+	q        *db.Queries
+	pins     pinGroup
+	schemas  schemaCache
+	sealed   manifestCache
+	unsealed atomic.Int64 // segments, since the process began
 }
 
 // Limits that PostgreSQL itself enforces on our sessions, so that a node that hangs never holds the locks of others.

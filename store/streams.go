@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -197,15 +198,25 @@ func (s *Store) Streams(ctx context.Context, org millstream.OrgID, sig millstrea
 
 // StreamSegments lists a stream's live segments, oldest first.
 func (s *Store) StreamSegments(ctx context.Context, id millstream.StreamID) ([]millstream.Segment, error) {
-	rows, err := read(ctx, func(ctx context.Context) ([]db.Segment, error) { return s.q.StreamSegments(ctx, string(id)) })
-	if err != nil {
-		return nil, fail(err, "list the segments of stream %s", id)
-	}
-	out := make([]millstream.Segment, len(rows))
-	for i, r := range rows {
-		out[i] = segmentOf(r)
-	}
-	return out, nil
+	out, err := still(ctx, s, func(q *db.Queries) (out []millstream.Segment, err error) {
+		rows, err := q.StreamSegments(ctx, string(id))
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range rows {
+			out = append(out, segmentOf(r))
+		}
+		ids, err := q.StreamManifests(ctx, string(id))
+		if err != nil || len(ids) == 0 {
+			return out, err
+		}
+		err = s.eachSealed(ctx, q, ids, func(g millstream.Segment) error { out = append(out, g); return nil })
+		slices.SortFunc(out, func(a, b millstream.Segment) int {
+			return cmp.Or(cmp.Compare(a.MinTime, b.MinTime), cmp.Compare(a.ID, b.ID))
+		})
+		return out, err
+	})
+	return out, fail(err, "list the segments of stream %s", id)
 }
 
 // UpdateStream changes settings.
@@ -244,6 +255,9 @@ func (s *Store) DeleteStream(ctx context.Context, id millstream.StreamID, a auth
 			return err
 		}
 		if _, err := q.ExpireStream(ctx, string(id)); err != nil {
+			return err
+		}
+		if err := q.ExpireStreamManifests(ctx, string(id)); err != nil {
 			return err
 		}
 		if err := insertAudit(ctx, q, a); err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"math"
+	"slices"
 
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/store/db"
@@ -24,13 +25,56 @@ func (s *Store) LiveSegments(ctx context.Context, after Place, most int) ([]mill
 	if after.ID == "" {
 		p.MaxTime = math.MaxInt64
 	}
-	rows, err := read(ctx, func(ctx context.Context) ([]db.Segment, error) { return s.q.LiveSegments(ctx, p) })
-	if err != nil {
-		return nil, fail(err, "list the live segments")
+	out, err := still(ctx, s, func(q *db.Queries) ([]millstream.Segment, error) {
+		rows, err := q.LiveSegments(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		out := make([]millstream.Segment, len(rows))
+		for i, r := range rows {
+			out[i] = segmentOf(r)
+		}
+		return s.sealedPage(ctx, q, Place{MaxTime: p.MaxTime, ID: millstream.SegmentID(p.ID)}, most, out)
+	})
+	return out, fail(err, "list the live segments")
+}
+
+// sealedPage puts sealed segments into a page: day by day, newest first, until the page is full of what is newer than the days that are left.
+func (s *Store) sealedPage(ctx context.Context, q *db.Queries, after Place, most int, page []millstream.Segment) ([]millstream.Segment, error) {
+	newest := func(a, b millstream.Segment) int {
+		return cmp.Or(cmp.Compare(b.MaxTime, a.MaxTime), cmp.Compare(b.ID, a.ID))
 	}
-	out := make([]millstream.Segment, len(rows))
-	for i, r := range rows {
-		out[i] = segmentOf(r)
+	for next := dayOf(after.MaxTime); ; next-- {
+		var err error
+		if next, err = q.NewestSealedDay(ctx, next); err != nil || next == math.MinInt32 {
+			return page, err
+		}
+		if len(page) == most && dayOf(page[most-1].MaxTime) > next {
+			return page, nil
+		}
+		ids, err := q.DayManifests(ctx, next)
+		if err != nil {
+			return nil, err
+		}
+		err = s.eachSealed(ctx, q, ids, func(g millstream.Segment) error {
+			if g.MaxTime < after.MaxTime || g.MaxTime == after.MaxTime && g.ID < after.ID {
+				page = append(page, g)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		slices.SortFunc(page, newest)
+		page = page[:min(len(page), most)]
 	}
-	return out, nil
+}
+
+// dayOf is the day of a time since the epoch, UTC.
+func dayOf(t int64) int32 {
+	d := t / day
+	if t%day < 0 {
+		d--
+	}
+	return int32(d)
 }

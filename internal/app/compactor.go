@@ -16,6 +16,9 @@ const rebuildInterval = 5 * time.Minute
 // reconcileInterval is how often the catalog is compared with the object store. What it finds is at least a day old.
 const reconcileInterval = 6 * time.Hour
 
+// sealInterval is how often finished days are looked for; nothing waits for them.
+const sealInterval = 30 * time.Minute
+
 // newJobs makes the work that is divided between nodes, of the roles that this one has.
 func (p *parts) newJobs() error {
 	p.jobs = cluster.NewJobs(p.cfg.Grace()/2, p.log, p.registry)
@@ -31,6 +34,7 @@ func (p *parts) newJobs() error {
 	c := &p.cfg.Compactor
 	work := cluster.NewWork(config.Compactor, p.membership, p.registry)
 	p.jobs.Add(work, cluster.Job{Work: cluster.Compaction, Interval: secs(c.IntervalSecs), Parallel: 2 * c.MaxConcurrentGroups, Units: p.compactor.Streams, Run: p.compactor.Compact})
+	p.jobs.Add(work, cluster.Job{Work: cluster.PartitionManifest, Interval: sealInterval, Units: p.compactor.Streams, Run: p.compactor.Seal})
 	p.jobs.Add(work, cluster.Job{Work: cluster.StorageReconciler, Interval: reconcileInterval, Units: p.compactor.Organizations, Run: func(ctx context.Context, org string) error {
 		_, err := p.compactor.Reconcile(ctx, org)
 		return err

@@ -430,6 +430,8 @@ const organizationIDs = `-- name: OrganizationIDs :many
 SELECT o.id FROM organizations o
 UNION
 SELECT DISTINCT g.org_id FROM segments g WHERE g.state <> 'live'
+UNION
+SELECT DISTINCT m.org_id FROM manifests m WHERE m.state <> 'live'
 ORDER BY 1
 `
 

@@ -101,6 +101,28 @@ type Link struct {
 	UsedAt  time.Time
 }
 
+type Manifest struct {
+	ID           string
+	OrgID        string
+	StreamID     string
+	Signal       int16
+	Day          int32
+	MinTime      int64
+	MaxTime      int64
+	FirstEnd     int64
+	Segments     int32
+	RowCount     int64
+	Bytes        int64
+	FirstKey     string
+	LastKey      string
+	IndexVersion int16
+	IndexFields  []string
+	Data         []byte
+	State        string
+	DeadAt       *time.Time
+	CreatedAt    time.Time
+}
+
 type Membership struct {
 	OrgID    string
 	UserID   string

@@ -62,8 +62,14 @@ func (q *Queries) ExpireStream(ctx context.Context, streamID string) (int64, err
 }
 
 const footprintSpan = `-- name: FootprintSpan :one
-SELECT coalesce(min(max_time), 0)::bigint AS first, coalesce(max(max_time), 0)::bigint AS last FROM segments
-WHERE org_id = $1 AND state = 'live' AND ($2::uuid IS NULL OR stream_id = $2::uuid)
+WITH ends AS (
+    SELECT g.max_time AS first_end, g.max_time FROM segments g
+    WHERE g.org_id = $1 AND g.state = 'live' AND ($2::uuid IS NULL OR g.stream_id = $2::uuid)
+    UNION ALL
+    SELECT m.first_end, m.max_time FROM manifests m
+    WHERE m.org_id = $1 AND m.state = 'live' AND ($2::uuid IS NULL OR m.stream_id = $2::uuid)
+)
+SELECT coalesce(min(ends.first_end), 0)::bigint AS first, coalesce(max(ends.max_time), 0)::bigint AS last FROM ends
 `
 
 type FootprintSpanParams struct {
@@ -218,6 +224,7 @@ type LiveSegmentRow struct {
 	Stream  string
 }
 
+// Among the rows; see Store.LiveSegment for sealed ones.
 func (q *Queries) LiveSegment(ctx context.Context, arg LiveSegmentParams) (LiveSegmentRow, error) {
 	row := q.db.QueryRow(ctx, liveSegment, arg.ID, arg.OrgID)
 	var i LiveSegmentRow

@@ -46,6 +46,10 @@ SELECT 3, '', g.id, g.stream_id, g.signal, g.min_time, g.max_time, g.row_count, 
 FROM segments g
 WHERE g.stream_id = ANY (ARRAY(SELECT st.id FROM st)) AND g.state = 'live' AND g.max_time >= $6::bigint AND g.min_time < $7::bigint
     AND g.max_time / 2 - g.min_time / 2 > 43200000000000
+UNION ALL
+SELECT 4, '', m.id, m.stream_id, m.signal, m.min_time, m.max_time, m.row_count, 0, 0, '', 0, 0, '', '', 0, 0, '', NULL, 0, 0, NULL
+FROM manifests m
+WHERE m.stream_id = ANY (ARRAY(SELECT st.id FROM st)) AND m.state = 'live' AND m.max_time >= $6::bigint AND m.min_time < $7::bigint
 `
 
 type SnapshotParams struct {
@@ -84,8 +88,8 @@ type SnapshotRow struct {
 	CreatedAt     *time.Time
 }
 
-// One statement, hence one snapshot: the streams asked for, their live segments that overlap [start_time, end_time), and every WAL that counts. A row is one of the
-// three, told by kind (0 the clock, 1 stream, 2 WAL, 3 segment): the few rows of the first kinds are JSON in doc, the many of the last are columns. A wanted name of ”
+// One statement, hence one snapshot: the streams asked for, their live segments and manifests that overlap [start_time, end_time), and every WAL that counts.
+// A row is one of them, told by kind (0 the clock, 1 stream, 2 WAL, 3 segment, 4 manifest, whose segments never change and are read apart): the few rows of the first kinds are JSON in doc, the many of the last are columns. A wanted name of ”
 // stands for all streams of its signal. The definition of a stream whose version the caller knows is left out, because a schema of thousands of fields is large.
 // Segments are asked for twice: those of a day at most, which end before day_after_end, and the wider ones, by an index of their own.
 func (q *Queries) Snapshot(ctx context.Context, arg SnapshotParams) ([]SnapshotRow, error) {

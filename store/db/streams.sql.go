@@ -182,11 +182,15 @@ SELECT s.id, s.org_id, s.signal, s.name, s.schema_version, s.fields, s.retention
     coalesce(g.min_time, 0)::bigint AS min_time, coalesce(g.max_time, 0)::bigint AS max_time
 FROM streams s
 LEFT JOIN (
-    SELECT stream_id, count(*) AS segments, sum(segments.row_count) AS row_count, sum(data_length + index_length) AS bytes,
-        min(segments.min_time) AS min_time, max(segments.max_time) AS max_time
-    FROM segments
-    WHERE state = 'live' AND stream_id IN (SELECT id FROM streams WHERE streams.org_id = $1)
-    GROUP BY stream_id
+    SELECT u.stream_id, sum(u.segments) AS segments, sum(u.row_count) AS row_count, sum(u.bytes) AS bytes, min(u.min_time) AS min_time, max(u.max_time) AS max_time
+    FROM (
+        SELECT stream_id, 1 AS segments, segments.row_count, data_length + index_length AS bytes, min_time, max_time
+        FROM segments WHERE state = 'live' AND stream_id IN (SELECT id FROM streams WHERE streams.org_id = $1)
+        UNION ALL
+        SELECT stream_id, manifests.segments, manifests.row_count, manifests.bytes, min_time, max_time
+        FROM manifests WHERE state = 'live' AND stream_id IN (SELECT id FROM streams WHERE streams.org_id = $1)
+    ) u
+    GROUP BY u.stream_id
 ) g ON g.stream_id = s.id
 WHERE s.org_id = $1 AND ($2::smallint = 0 OR s.signal = $2::smallint)
 ORDER BY s.signal, s.name

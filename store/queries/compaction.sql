@@ -9,6 +9,8 @@ SELECT id FROM streams ORDER BY id;
 SELECT o.id FROM organizations o
 UNION
 SELECT DISTINCT g.org_id FROM segments g WHERE g.state <> 'live'
+UNION
+SELECT DISTINCT m.org_id FROM manifests m WHERE m.state <> 'live'
 ORDER BY 1;
 
 -- name: MergeCandidates :many

@@ -51,9 +51,16 @@ WHERE org_id = @org_id AND state = 'live' AND (sqlc.narg('stream_id')::uuid IS N
 
 -- name: FootprintSpan :one
 -- The times of the newest records of those segments, from the oldest to the newest; 0 and 0 without any.
-SELECT coalesce(min(max_time), 0)::bigint AS first, coalesce(max(max_time), 0)::bigint AS last FROM segments
-WHERE org_id = @org_id AND state = 'live' AND (sqlc.narg('stream_id')::uuid IS NULL OR stream_id = sqlc.narg('stream_id')::uuid);
+WITH ends AS (
+    SELECT g.max_time AS first_end, g.max_time FROM segments g
+    WHERE g.org_id = @org_id AND g.state = 'live' AND (sqlc.narg('stream_id')::uuid IS NULL OR g.stream_id = sqlc.narg('stream_id')::uuid)
+    UNION ALL
+    SELECT m.first_end, m.max_time FROM manifests m
+    WHERE m.org_id = @org_id AND m.state = 'live' AND (sqlc.narg('stream_id')::uuid IS NULL OR m.stream_id = sqlc.narg('stream_id')::uuid)
+)
+SELECT coalesce(min(ends.first_end), 0)::bigint AS first, coalesce(max(ends.max_time), 0)::bigint AS last FROM ends;
 
 -- name: LiveSegment :one
+-- Among the rows; see Store.LiveSegment for sealed ones.
 SELECT sqlc.embed(g), s.name AS stream FROM segments g JOIN streams s ON s.id = g.stream_id
 WHERE g.id = @id AND g.org_id = @org_id AND g.state = 'live';

@@ -1,6 +1,6 @@
 -- name: Snapshot :many
--- One statement, hence one snapshot: the streams asked for, their live segments that overlap [start_time, end_time), and every WAL that counts. A row is one of the
--- three, told by kind (0 the clock, 1 stream, 2 WAL, 3 segment): the few rows of the first kinds are JSON in doc, the many of the last are columns. A wanted name of ''
+-- One statement, hence one snapshot: the streams asked for, their live segments and manifests that overlap [start_time, end_time), and every WAL that counts.
+-- A row is one of them, told by kind (0 the clock, 1 stream, 2 WAL, 3 segment, 4 manifest, whose segments never change and are read apart): the few rows of the first kinds are JSON in doc, the many of the last are columns. A wanted name of ''
 -- stands for all streams of its signal. The definition of a stream whose version the caller knows is left out, because a schema of thousands of fields is large.
 -- Segments are asked for twice: those of a day at most, which end before day_after_end, and the wider ones, by an index of their own.
 WITH wanted AS (
@@ -37,4 +37,8 @@ SELECT 3, '', g.id, g.stream_id, g.signal, g.min_time, g.max_time, g.row_count, 
     g.data_key, g.data_offset, g.data_length, g.data_sum, g.index_key, g.index_offset, g.index_length, g.index_sum, g.wal_id, g.wal_from, g.wal_to, g.created_at
 FROM segments g
 WHERE g.stream_id = ANY (ARRAY(SELECT st.id FROM st)) AND g.state = 'live' AND g.max_time >= @start_time::bigint AND g.min_time < @end_time::bigint
-    AND g.max_time / 2 - g.min_time / 2 > 43200000000000;
+    AND g.max_time / 2 - g.min_time / 2 > 43200000000000
+UNION ALL
+SELECT 4, '', m.id, m.stream_id, m.signal, m.min_time, m.max_time, m.row_count, 0, 0, '', 0, 0, '', '', 0, 0, '', NULL, 0, 0, NULL
+FROM manifests m
+WHERE m.stream_id = ANY (ARRAY(SELECT st.id FROM st)) AND m.state = 'live' AND m.max_time >= @start_time::bigint AND m.min_time < @end_time::bigint;

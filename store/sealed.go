@@ -1,0 +1,148 @@
+package store
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/store/db"
+)
+
+// still runs a query of several statements that see one state of the database. A connection that was lost before it began is replaced.
+func still[T any](ctx context.Context, s *Store, f func(q *db.Queries) (T, error)) (T, error) {
+	tx, err := read(ctx, func(ctx context.Context) (pgx.Tx, error) {
+		return s.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+	})
+	if err != nil {
+		var none T
+		return none, err
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // nothing was changed
+	return f(s.q.WithTx(tx))
+}
+
+// errEnough ends a walk that has found what it looked for.
+var errEnough = errors.New("enough")
+
+// manifestPage is how many manifests are fetched at once.
+const manifestPage = 32
+
+// eachSealed gives the segments of manifests, a page of manifests after the other; f's error ends it. A manifest that is gone is an error: it stays for the grace
+// after its end.
+func (s *Store) eachSealed(ctx context.Context, q *db.Queries, ids []string, f func(millstream.Segment) error) error {
+	for page := range slices.Chunk(ids, manifestPage) {
+		known := s.sealed.known(page)
+		absent := slices.DeleteFunc(slices.Clone(page), func(id string) bool { return known[id] != nil })
+		if len(absent) > 0 {
+			rows, err := q.ManifestData(ctx, absent)
+			if err != nil {
+				return err
+			}
+			for _, m := range rows {
+				if known[m.ID], err = segmentsOf(m); err != nil {
+					return err
+				}
+				s.sealed.remember(m.ID, known[m.ID])
+			}
+		}
+		for _, id := range page {
+			segments, ok := known[id]
+			if !ok {
+				return millstream.Errorf(millstream.Unavailable, "the manifest %s is gone from the catalog: what asked for it took longer than the grace; ask again", id)
+			}
+			for _, g := range segments {
+				if err := f(g); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func segmentsOf(m db.ManifestDataRow) ([]millstream.Segment, error) {
+	rows, err := unpackRows(m)
+	if err != nil {
+		return nil, millstream.Wrap(millstream.Internal, err, "manifest %s of stream %s cannot be read", m.ID, m.StreamID)
+	}
+	out := make([]millstream.Segment, len(rows))
+	for i, r := range rows {
+		out[i] = segmentOf(r)
+	}
+	return out, nil
+}
+
+// manifestWith finds the manifest, live or expired, that holds a segment; "" if none does.
+func (s *Store) manifestWith(ctx context.Context, q *db.Queries, g millstream.Segment) (string, error) {
+	ids, err := q.ManifestsEndingAt(ctx, db.ManifestsEndingAtParams{StreamID: string(g.Stream), MaxTime: g.MaxTime})
+	if err != nil {
+		return "", err
+	}
+	for _, id := range ids {
+		err := s.eachSealed(ctx, q, []string{id}, func(x millstream.Segment) error {
+			if x.ID == g.ID {
+				return errEnough
+			}
+			return nil
+		})
+		if errors.Is(err, errEnough) {
+			return id, nil
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	return "", nil
+}
+
+// maxUnsealed bounds the cache of manifests by their segments, some 700 bytes each.
+const maxUnsealed = 60_000
+
+// manifestCache remembers what the manifests that were asked for last hold. They never change, so an entry is never stale; what is live, each statement says anew.
+type manifestCache struct {
+	mu       sync.Mutex
+	byID     map[string]*list.Element // of *sealedDay
+	recent   list.List                // the one asked for last is in front
+	segments int
+}
+
+type sealedDay struct {
+	id       string
+	segments []millstream.Segment // shared: nobody changes them
+}
+
+func (c *manifestCache) known(ids []string) map[string][]millstream.Segment {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := make(map[string][]millstream.Segment, len(ids))
+	for _, id := range ids {
+		if e := c.byID[id]; e != nil {
+			c.recent.MoveToFront(e)
+			out[id] = e.Value.(*sealedDay).segments
+		}
+	}
+	return out
+}
+
+func (c *manifestCache) remember(id string, segments []millstream.Segment) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.byID == nil {
+		c.byID = map[string]*list.Element{}
+	}
+	if c.byID[id] != nil {
+		return
+	}
+	c.byID[id] = c.recent.PushFront(&sealedDay{id, segments})
+	c.segments += len(segments)
+	for c.segments > maxUnsealed && c.recent.Len() > 1 {
+		last := c.recent.Remove(c.recent.Back()).(*sealedDay)
+		delete(c.byID, last.id)
+		c.segments -= len(last.segments)
+	}
+}
