@@ -7,19 +7,20 @@ import (
 	"time"
 
 	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/internal/config"
 )
 
-// Roles of a node. A standalone node has all of them.
+// Roles of a node, as the configuration names them. A standalone node has all of them.
 const (
-	Standalone = "standalone"
-	Router     = "router"
-	Intake     = "intake"
-	Querier    = "querier"
-	Compactor  = "compactor"
-	Alert      = "alert"
+	Standalone = config.Standalone
+	Router     = config.Router
+	Intake     = config.Intake
+	Querier    = config.Querier
+	Compactor  = config.Compactor
+	Alert      = config.Alert
 )
 
-var roles = []string{Standalone, Router, Intake, Querier, Compactor, Alert}
+var roles = config.Roles
 
 // HasRole says whether a node does the work of a role.
 func HasRole(m millstream.Member, role string) bool {
