@@ -109,3 +109,43 @@ func BenchmarkCatalogOf1M(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkSealedCatalog seals the large catalog, tells its size before and after, and plans hours in sealed days, from the cache and without it.
+func BenchmarkSealedCatalog(b *testing.B) {
+	w, conn := newLargeCatalog(b)
+	size := func(table string) (rows, bytes float64) {
+		_, err := conn.Exec(ctx, "VACUUM FULL "+table)
+		check(b, err)
+		check(b, conn.QueryRow(ctx, "SELECT count(*)::float8, pg_total_relation_size('"+table+"')::float8 FROM "+table).Scan(&rows, &bytes))
+		return rows, bytes
+	}
+	rows, bytes := size("segments")
+	streams, first := w.streams(largeStreams), largeEnd.AddDate(0, 0, -largeDays).UnixNano()/oneDay
+	b.Run("seal", func(b *testing.B) {
+		for b.Loop() {
+			for _, st := range streams {
+				for d := first; d < first+largeDays-3; d++ {
+					must(w.SealDay(ctx, st.ID, d, 0, 16))(b)
+				}
+			}
+		}
+		left, still := size("segments")
+		days, packed := size("manifests")
+		for unit, v := range map[string]float64{"rows-before": rows, "MB-before": bytes / 1e6, "rows-after": left + days, "MB-after": (still + packed) / 1e6} {
+			b.ReportMetric(v, unit)
+		}
+	})
+	all := []millstream.StreamKey{{Org: w.org, Signal: millstream.Logs}}
+	for _, keys := range [][]millstream.StreamKey{{streams[7].Key}, all} {
+		b.Run("hour/"+keys[0].Name, func(b *testing.B) {
+			begin := time.Now()
+			n := len(must(w.Snapshot(ctx, w.org, keys, hourAgo(10)))(b).Segments)
+			first := time.Since(begin)
+			for b.Loop() {
+				must(w.Snapshot(ctx, w.org, keys, hourAgo(10)))(b)
+			}
+			b.ReportMetric(float64(first.Microseconds())/1000, "first-ms")
+			b.ReportMetric(float64(n), "segments")
+		})
+	}
+}
