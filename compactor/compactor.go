@@ -80,7 +80,7 @@ type Config struct {
 	TargetSize    int64         // bytes of a merged segment, 512 MiB
 	Groups        int           // merges at a time, 4
 	RetentionDays int           // of streams and organizations that set none; 0: for ever
-	Grace         time.Duration // between a segment's death and the deletion of its objects, 15 min
+	Grace         time.Duration // between a segment's death and the deletion of its objects; see Grace
 	OrphanAge     time.Duration // of an object that nothing names, 24 h
 	RebuildRate   int64         // bytes of data a second that are read to build indexes, 32 MiB
 
@@ -94,10 +94,13 @@ const (
 	DefaultTargetSize = 512 << 20
 	DefaultGroups     = 4
 	DefaultOrphanAge  = 24 * time.Hour
-	// DefaultGrace is longer than what a query runs before it pins its snapshot, and long enough for a database that went back to a somewhat older state.
-	DefaultGrace = 15 * time.Minute
-	rebuildRate  = 32 << 20
+	leastGrace        = 15 * time.Minute
+	rebuildRate       = 32 << 20
 )
+
+// Grace is how long a dead segment's objects stay: twice the longest query that this node knows of, so that whoever has it in a snapshot can read it, and long enough
+// for a database that went back to a somewhat older state. Queriers may be told a longer time than this node: a query pins its snapshot long before the least grace ends.
+func Grace(longestQuery time.Duration) time.Duration { return max(2*longestQuery, leastGrace) }
 
 // Compactor does the work of a compactor node. It is safe for concurrent use.
 type Compactor struct {
@@ -118,7 +121,7 @@ func New(cfg Config) *Compactor {
 		cfg.Groups = DefaultGroups
 	}
 	if cfg.Grace <= 0 {
-		cfg.Grace = DefaultGrace
+		cfg.Grace = leastGrace
 	}
 	if cfg.OrphanAge <= 0 {
 		cfg.OrphanAge = DefaultOrphanAge

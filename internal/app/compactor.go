@@ -61,7 +61,7 @@ func (p *parts) newCompactor() error {
 	c := &p.cfg.Compactor
 	p.compactor = compactor.New(compactor.Config{
 		Node: millstream.NodeID(p.cfg.Node.ID), Incarnation: p.membership.Incarnation, Catalog: p.store, Bucket: p.bucket, Segments: p.segments, Warm: p.pushMerged, TempDir: temp,
-		TargetSize: int64(c.TargetSize), Groups: c.MaxConcurrentGroups, RetentionDays: c.RetentionDays,
+		TargetSize: int64(c.TargetSize), Groups: c.MaxConcurrentGroups, RetentionDays: c.RetentionDays, Grace: compactor.Grace(secs(p.cfg.Querier.TimeoutSecs)),
 		Log: p.log, Registerer: p.registry, Now: p.clock,
 	})
 	return nil
