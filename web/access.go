@@ -33,7 +33,9 @@ func (p *Pages) accessRoutes(add func(method, pattern string, h handler)) {
 	add("GET", root+"/organization", in(p.organization))
 	add("POST", root+"/organization", in(p.saveOrganization))
 	back := func(to string) handler { // replies to forms have these addresses, and readers ask for them again
-		return in(func(w http.ResponseWriter, _ *http.Request, v *visit) error { return p.redirect(w, v.frame.OrgPath(to)) })
+		return in(func(w http.ResponseWriter, _ *http.Request, v *visit) error {
+			return p.redirect(w, v.frame.OrgPath(to))
+		})
 	}
 	add("GET", root+"/users", back("access"))
 	add("GET", root+"/users/{id}/{form}", back("access"))
