@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -110,6 +111,9 @@ type Compactor struct {
 	groups  chan struct{} // holds a token per running merge
 	attempt atomic.Int64  // of uploads, part of the object keys
 	hook    func(step string)
+
+	mu         sync.Mutex
+	knownSince time.Time // since when all nodes are seen to know manifests; see sealable
 }
 
 // New makes a compactor; it does nothing by itself: Jobs says what to call when.

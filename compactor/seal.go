@@ -11,19 +11,24 @@ import (
 )
 
 const (
-	sealRest  = 48 * time.Hour // between the end of a day and its seal: most late records come within it
-	sealAge   = 96 * time.Hour // since a segment was written; longer than a flush may be repeated, which looks for its rows
-	leastSeal = 16             // segments that make a manifest worth its row
+	sealRest  = 48 * time.Hour   // between the end of a day and its seal: most late records come within it
+	sealAge   = 96 * time.Hour   // since a segment was written; longer than a flush may be repeated, which looks for its rows
+	leastSeal = 16               // segments that make a manifest worth its row
+	sealQuiet = 10 * time.Minute // without a node that knows no manifests; far longer than one takes to stop after its row went
 )
 
 // sealing is what Seal asks of the database; *store.Store fits.
 type sealing interface {
+	ManifestsKnown(ctx context.Context) (bool, error)
 	SealDay(ctx context.Context, stream millstream.StreamID, day int64, age time.Duration, least int) (int, error)
 }
 
 // Seal puts the finished days of a stream that are at rest into manifests, so that the catalog has a row for a day instead of hundreds. Days are independent; the
-// first error is returned at the end, joined with others.
+// first error is returned at the end, joined with others. While an upgrade is under way nothing is sealed: see sealable.
 func (c *Compactor) Seal(ctx context.Context, stream string) error {
+	if ok, err := c.sealable(ctx); !ok {
+		return err
+	}
 	id := millstream.StreamID(stream)
 	all, err := c.cfg.Catalog.MergeCandidates(ctx, id)
 	if err != nil {
@@ -43,6 +48,25 @@ func (c *Compactor) Seal(ctx context.Context, stream string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// sealable says whether this node has seen for a while that all nodes know manifests. One of a release before would not find what is sealed, and would delete its
+// objects; it has no row any more while it drains, hence the wait. It cannot start again on this schema.
+func (c *Compactor) sealable(ctx context.Context) (bool, error) {
+	known, err := c.cfg.Catalog.ManifestsKnown(ctx)
+	if err != nil {
+		return false, err
+	}
+	now := time.Now() // monotonic: a clock that is set does not shorten the wait
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case !known:
+		c.knownSince = time.Time{}
+	case c.knownSince.IsZero():
+		c.knownSince = now
+	}
+	return known && now.Sub(c.knownSince) >= sealQuiet, nil
 }
 
 // restingDays are the days, in order, that ended long enough ago, have segments enough and nothing to merge.

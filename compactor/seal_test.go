@@ -36,6 +36,7 @@ func TestSealedDaysAreReadAndKept(t *testing.T) {
 	c := w.compactor(func(cfg *Config) {
 		cfg.Catalog, cfg.TargetSize, cfg.OrphanAge, cfg.Grace = agedCatalog{w.store}, target, time.Nanosecond, time.Nanosecond
 	})
+	c.knownSince = time.Now().Add(-sealQuiet)
 	put := func(first int, at time.Time) { w.flush(part{st, rows(first, 10, at)}) }
 	for i := range leastSeal - 1 {
 		put(10*i, at.Add(time.Duration(i)*time.Minute))
@@ -66,6 +67,41 @@ func TestSealedDaysAreReadAndKept(t *testing.T) {
 		}
 		check(t, c.Collect(ctx))
 	}
+}
+
+// TestNothingIsSealedBesideAnOlderRelease, which would not find it and would take its objects for orphans: not while such a node has a row, and not until it has had the
+// time to stop after it.
+func TestNothingIsSealedBesideAnOlderRelease(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	st := w.stream(millstream.Logs, "app")
+	at := time.Now().Add(-5 * 24 * time.Hour).Truncate(24 * time.Hour)
+	for i := range leastSeal {
+		w.flush(part{st, rows(10*i, 10, at.Add(time.Duration(i)*time.Minute))})
+	}
+	c := w.compactor(func(cfg *Config) { cfg.Catalog, cfg.TargetSize = agedCatalog{w.store}, 2 })
+	sealed := func(want float64) {
+		t.Helper()
+		check(t, c.Seal(ctx, string(st.ID)))
+		if n := testutil.ToFloat64(c.metrics.sealed); n != want {
+			t.Fatalf("%v segments are sealed, want %v", n, want)
+		}
+	}
+	quiet := func() { c.knownSince = c.knownSince.Add(-sealQuiet) }
+	sealed(0) // nothing is known of the time before the start
+	quiet()
+	older := w.node // a heartbeat of a release that has no such column leaves it as it is by default
+	older.ID = "node-0"
+	older.Incarnation = 0
+	if _, err := w.store.StartNode(ctx, older); err != nil {
+		t.Fatal(err)
+	}
+	w.exec(`UPDATE nodes SET knows = DEFAULT WHERE id = 'node-0'`)
+	sealed(0)
+	check(t, w.store.RemoveNode(ctx, older.ID, 1))
+	sealed(0)
+	quiet()
+	sealed(leastSeal)
 }
 
 func TestRestingDays(t *testing.T) {

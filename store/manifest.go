@@ -45,6 +45,22 @@ var (
 	})
 )
 
+// fitting is how many of the first rows one manifest takes: twice what they hold could be unpacked. Names of indexed fields may be 50 kB a row.
+func fitting(rows []db.Segment) int {
+	size := 0
+	for i := range rows {
+		r := &rows[i]
+		size += 512 + len(r.DataKey) + len(r.IndexKey) + len(r.DataSum) + len(r.IndexSum) + len(r.NodeID) // 512: ids and numbers
+		for _, f := range r.IndexFields {
+			size += len(f) + binary.MaxVarintLen32
+		}
+		if size > maxUnpacked/2 {
+			return i
+		}
+	}
+	return len(rows)
+}
+
 // packRows is the data of a manifest of rows.
 func packRows(rows []db.Segment) []byte {
 	p := binary.AppendUvarint(nil, uint64(len(rows)))

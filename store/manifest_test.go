@@ -79,6 +79,31 @@ func TestManifestsGiveBackTheirRows(t *testing.T) {
 	}
 }
 
+// TestManifestsFit: what is sealed is read again also if all that may be long is as long as it may be: as many fields are indexed as a stream can have, with the longest names.
+func TestManifestsFit(t *testing.T) {
+	rows := sealedRows(1400)
+	if n := fitting(rows); n != len(rows) {
+		t.Errorf("%d of %d usual rows fit", n, len(rows))
+	}
+	var names []string
+	for i := range maxIndexedFields {
+		names = append(names, fmt.Sprintf("%0*d", maxFieldName, i))
+	}
+	for i := range rows {
+		rows[i].IndexFields = names
+	}
+	if _, err := unpack(rows, packRows(rows)); !errors.Is(err, errDamaged) {
+		t.Fatalf("%v, want these to be too large for one manifest", err)
+	}
+	n := fitting(rows)
+	if n < 500 {
+		t.Errorf("%d rows fit, want 500 or more", n)
+	}
+	if got, err := unpack(rows, packRows(rows[:n])); err != nil || len(got) != n {
+		t.Errorf("%d rows and %v, want %d", len(got), err, n)
+	}
+}
+
 // TestManifestsKeepEveryColumn: a column that the table gets later must be in the encoding, or it would be lost by sealing.
 func TestManifestsKeepEveryColumn(t *testing.T) {
 	rows := sealedRows(2)

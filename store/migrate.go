@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/golang-migrate/migrate/v4"
 	"github.com/golang-migrate/migrate/v4/database"
 	driver "github.com/golang-migrate/migrate/v4/database/pgx/v5"
-	"github.com/golang-migrate/migrate/v4/source"
 	"github.com/golang-migrate/migrate/v4/source/iofs"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -91,10 +91,7 @@ func (s *Store) withMigrations(ctx context.Context, f func(m *migrate.Migrate, n
 	if err != nil {
 		return fmt.Errorf("read the embedded migrations: %w", err)
 	}
-	newest, err := newestOf(src)
-	if err != nil {
-		return fmt.Errorf("read the embedded migrations: %w", err)
-	}
+	newest := knownSchema()
 	// Connections of their own, without the time limits of sessions: a step may take long on much data.
 	cfg := s.pool.Config().ConnConfig
 	for k := range sessionLimits {
@@ -181,19 +178,24 @@ func (d *atomicDriver) Run(step io.Reader) (err error) {
 	return tx.Commit()
 }
 
-func newestOf(src source.Driver) (uint, error) {
+// knownSchema is the newest version of the schema that this program knows.
+var knownSchema = sync.OnceValue(func() uint {
+	src, err := iofs.New(migrations.FS, ".")
+	if err != nil {
+		panic(err) // they are embedded
+	}
 	v, err := src.First()
 	if err != nil {
-		return 0, err
+		panic(err)
 	}
 	for {
 		next, err := src.Next(v)
 		if err != nil {
-			return v, nil // the source reports its end as a path error
+			return v // the source reports its end as a path error
 		}
 		v = next
 	}
-}
+})
 
 func refuseVersion(m *migrate.Migrate, newest uint) error {
 	has, dirty, err := m.Version()

@@ -178,7 +178,7 @@ func nodeParams(m millstream.Member) db.UpsertNodeParams {
 	}
 	return db.UpsertNodeParams{
 		ID: string(m.ID), Addr: m.Addr, Roles: roles, MilliCpu: int32(m.MilliCPU), PlacementID: m.PlacementID, Version: m.Version,
-		Incarnation: m.Incarnation, Draining: m.Draining,
+		Incarnation: m.Incarnation, Draining: m.Draining, Knows: int32(knownSchema()),
 	}
 }
 

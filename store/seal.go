@@ -17,6 +17,15 @@ import (
 
 const day = int64(24 * time.Hour)
 
+// manifestSchema is the version of the schema that brought manifests.
+const manifestSchema = 11
+
+// ManifestsKnown says whether all nodes know manifests. A release before would neither answer from what is sealed nor know that its objects are named.
+func (s *Store) ManifestsKnown(ctx context.Context) (bool, error) {
+	known, err := read(ctx, func(ctx context.Context) (bool, error) { return s.q.AllKnow(ctx, manifestSchema) })
+	return known, fail(err, "ask whether all nodes know manifests")
+}
+
 // SealDay puts the rows of a stream's live segments whose last record is of a day (since the epoch, UTC) into one manifest, if they are at least some: those that were
 // written at least age ago, span no more than a day and share no object with another segment; 10,000 at most. It returns how many it sealed. Readers see the same
 // segments before and after. Rows written after Publish or a merge must have an age at which nobody repeats the publish of a flush any more.
@@ -27,8 +36,12 @@ func (s *Store) SealDay(ctx context.Context, stream millstream.StreamID, of int6
 		}
 		rows, err := q.LockDay(ctx, db.LockDayParams{StreamID: string(stream), StartTime: of * day, EndTime: (of + 1) * day, AgeSecs: age.Seconds(), Most: maxSealed,
 			Version: millstream.IndexVersion, Metrics: int16(millstream.Metrics)})
-		if err != nil || len(rows) < max(least, 1) {
+		if err != nil {
 			return err
+		}
+		rows = rows[:fitting(rows)]
+		if len(rows) < max(least, 1) {
+			return nil
 		}
 		if err := q.InsertManifest(ctx, manifestOf(rows, int32(of))); err != nil {
 			return err

@@ -41,8 +41,12 @@ func (s *Store) LiveSegments(ctx context.Context, after Place, most int) ([]mill
 
 // sealedPage puts sealed segments into a page: day by day, newest first, until the page is full of what is newer than the days that are left.
 func (s *Store) sealedPage(ctx context.Context, q *db.Queries, after Place, most int, page []millstream.Segment) ([]millstream.Segment, error) {
-	newest := func(a, b millstream.Segment) int {
-		return cmp.Or(cmp.Compare(b.MaxTime, a.MaxTime), cmp.Compare(b.ID, a.ID))
+	cut := func() {
+		slices.SortFunc(page, func(a, b millstream.Segment) int {
+			return cmp.Or(cmp.Compare(b.MaxTime, a.MaxTime), cmp.Compare(b.ID, a.ID))
+		})
+		clear(page[min(len(page), most):])
+		page = page[:min(len(page), most)]
 	}
 	for next := dayOf(after.MaxTime); ; next-- {
 		var err error
@@ -60,13 +64,15 @@ func (s *Store) sealedPage(ctx context.Context, q *db.Queries, after Place, most
 			if g.MaxTime < after.MaxTime || g.MaxTime == after.MaxTime && g.ID < after.ID {
 				page = append(page, g)
 			}
+			if len(page) >= 2*most+manifestPage { // a day of all streams may have a million
+				cut()
+			}
 			return nil
 		})
 		if err != nil {
 			return nil, err
 		}
-		slices.SortFunc(page, newest)
-		page = page[:min(len(page), most)]
+		cut()
 	}
 }
 

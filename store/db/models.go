@@ -149,6 +149,7 @@ type Node struct {
 	StartedAt   time.Time
 	HeartbeatAt time.Time
 	Draining    bool
+	Knows       int32
 }
 
 type NodeIncarnation struct {

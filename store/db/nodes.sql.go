@@ -10,6 +10,18 @@ import (
 	"time"
 )
 
+const allKnow = `-- name: AllKnow :one
+SELECT NOT EXISTS (SELECT 1 FROM nodes WHERE knows < $1) AS all_know
+`
+
+// Whether every node that has a row knows a version of the schema.
+func (q *Queries) AllKnow(ctx context.Context, version int32) (bool, error) {
+	row := q.db.QueryRow(ctx, allKnow, version)
+	var all_know bool
+	err := row.Scan(&all_know)
+	return all_know, err
+}
+
 const beat = `-- name: Beat :one
 SELECT now()::timestamptz AS at,
     coalesce((SELECT ni.incarnation FROM node_incarnations ni WHERE ni.id = $1), 0)::bigint AS incarnation,
@@ -77,7 +89,7 @@ func (q *Queries) DeleteSilentNodes(ctx context.Context, silenceSecs float64) (i
 }
 
 const members = `-- name: Members :many
-SELECT DISTINCT ON (n.id) n.id, n.addr, n.roles, n.milli_cpu, n.placement_id, n.version, n.incarnation, n.started_at, n.heartbeat_at, n.draining, coalesce(w.id::text, '')::text AS wal, extract(epoch FROM now() - n.heartbeat_at)::float8 AS age_secs
+SELECT DISTINCT ON (n.id) n.id, n.addr, n.roles, n.milli_cpu, n.placement_id, n.version, n.incarnation, n.started_at, n.heartbeat_at, n.draining, n.knows, coalesce(w.id::text, '')::text AS wal, extract(epoch FROM now() - n.heartbeat_at)::float8 AS age_secs
 FROM nodes n
 LEFT JOIN wals w ON w.node_id = n.id AND w.incarnation = n.incarnation AND w.state <> 'discarded'
 WHERE n.heartbeat_at >= now() - make_interval(secs => $1::float8)
@@ -111,6 +123,7 @@ func (q *Queries) Members(ctx context.Context, silenceSecs float64) ([]MembersRo
 			&i.Node.StartedAt,
 			&i.Node.HeartbeatAt,
 			&i.Node.Draining,
+			&i.Node.Knows,
 			&i.Wal,
 			&i.AgeSecs,
 		); err != nil {
@@ -203,12 +216,12 @@ func (q *Queries) RaiseIncarnation(ctx context.Context, arg RaiseIncarnationPara
 }
 
 const upsertNode = `-- name: UpsertNode :execrows
-INSERT INTO nodes AS n (id, addr, roles, milli_cpu, placement_id, version, incarnation, started_at, heartbeat_at, draining)
-VALUES ($1, $2, $3::text[], $4, $5, $6, $7, now(), now(), $8)
+INSERT INTO nodes AS n (id, addr, roles, milli_cpu, placement_id, version, incarnation, started_at, heartbeat_at, draining, knows)
+VALUES ($1, $2, $3::text[], $4, $5, $6, $7, now(), now(), $8, $9)
 ON CONFLICT (id) DO UPDATE SET
     addr = excluded.addr, roles = excluded.roles, milli_cpu = excluded.milli_cpu, placement_id = excluded.placement_id, version = excluded.version,
     started_at = CASE WHEN n.incarnation = excluded.incarnation THEN n.started_at ELSE excluded.started_at END,
-    incarnation = excluded.incarnation, heartbeat_at = excluded.heartbeat_at, draining = excluded.draining
+    incarnation = excluded.incarnation, heartbeat_at = excluded.heartbeat_at, draining = excluded.draining, knows = excluded.knows
 WHERE n.incarnation <= excluded.incarnation
 `
 
@@ -221,6 +234,7 @@ type UpsertNodeParams struct {
 	Version     string
 	Incarnation int64
 	Draining    bool
+	Knows       int32
 }
 
 // The row of a newer incarnation stays as it is.
@@ -234,6 +248,7 @@ func (q *Queries) UpsertNode(ctx context.Context, arg UpsertNodeParams) (int64, 
 		arg.Version,
 		arg.Incarnation,
 		arg.Draining,
+		arg.Knows,
 	)
 	if err != nil {
 		return 0, err

@@ -11,12 +11,12 @@ ON CONFLICT (id) DO UPDATE SET incarnation = greatest(ni.incarnation, excluded.i
 
 -- name: UpsertNode :execrows
 -- The row of a newer incarnation stays as it is.
-INSERT INTO nodes AS n (id, addr, roles, milli_cpu, placement_id, version, incarnation, started_at, heartbeat_at, draining)
-VALUES (@id, @addr, @roles::text[], @milli_cpu, @placement_id, @version, @incarnation, now(), now(), @draining)
+INSERT INTO nodes AS n (id, addr, roles, milli_cpu, placement_id, version, incarnation, started_at, heartbeat_at, draining, knows)
+VALUES (@id, @addr, @roles::text[], @milli_cpu, @placement_id, @version, @incarnation, now(), now(), @draining, @knows)
 ON CONFLICT (id) DO UPDATE SET
     addr = excluded.addr, roles = excluded.roles, milli_cpu = excluded.milli_cpu, placement_id = excluded.placement_id, version = excluded.version,
     started_at = CASE WHEN n.incarnation = excluded.incarnation THEN n.started_at ELSE excluded.started_at END,
-    incarnation = excluded.incarnation, heartbeat_at = excluded.heartbeat_at, draining = excluded.draining
+    incarnation = excluded.incarnation, heartbeat_at = excluded.heartbeat_at, draining = excluded.draining, knows = excluded.knows
 WHERE n.incarnation <= excluded.incarnation;
 
 -- name: Beat :one
@@ -44,6 +44,10 @@ ORDER BY n.id, w.taken_at DESC;
 
 -- name: DeleteSilentNodes :execrows
 DELETE FROM nodes WHERE heartbeat_at < now() - make_interval(secs => @silence_secs::float8);
+
+-- name: AllKnow :one
+-- Whether every node that has a row knows a version of the schema.
+SELECT NOT EXISTS (SELECT 1 FROM nodes WHERE knows < @version) AS all_know;
 
 -- name: Notify :exec
 SELECT pg_notify(sqlc.arg('channel')::text, sqlc.arg('payload')::text);
