@@ -5,6 +5,7 @@ import { $, button, h, icon, sending } from "./lib/dom.ts";
 import { bind, bound, type Key, printed } from "./lib/keys.ts";
 import { copy, dialog, menu } from "./lib/layers.ts";
 import { applyLook, dark, setPrefs } from "./lib/prefs.ts";
+import { withTime } from "./lib/url.ts";
 
 const later = (f: () => void) => ("requestIdleCallback" in window ? requestIdleCallback(f, { timeout: 2000 }) : setTimeout(f, 300));
 
@@ -42,12 +43,18 @@ const navButton = $("#menu"), nav = $("#nav");
 navButton?.addEventListener("click", () => navButton.setAttribute("aria-expanded", String(nav!.classList.toggle("open"))));
 addEventListener("pointerdown", (e) => { if (nav?.classList.contains("open") && !nav.contains(e.target as Node) && !navButton!.contains(e.target as Node)) { nav.classList.remove("open"); navButton!.setAttribute("aria-expanded", "false"); } });
 
+// From explorer to explorer the time stays. The links get it when they are about to be followed, in this tab or in another.
+for (const event of ["pointerdown", "click"]) nav?.addEventListener(event, (e) => {
+  const a = (e.target as Element).closest("a");
+  if (a) a.href = withTime(a.pathname);
+}, true);
+
 // ---- palette: its code comes when it is asked for
 const openPalette = async () => (await import("./el/palette.ts")).open();
 $("#palette")?.addEventListener("click", () => void openPalette());
 
 // ---- keys
-const go = (page: string) => () => { location.href = page.startsWith("/") ? boot.base + page : orgPath(page); };
+const go = (page: string) => () => { location.href = page.startsWith("/") ? boot.base + page : withTime(orgPath(page)); };
 bind([
   { key: "mod+k", label: "Jump to, search, run", group: "Everywhere", run: (e) => { e.preventDefault(); void openPalette(); } },
   { key: "?", label: "Keys of this page", group: "Everywhere", run: () => help() },

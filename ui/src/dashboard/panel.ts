@@ -127,7 +127,7 @@ export class PanelView {
     const explore = this.explore();
     return [
       ...(p.type === "row" ? [] : [{ text: "View large", icon: "maximize-2", on: () => void this.large() }]),
-      ...(explore ? [{ text: `Explore in ${explore.page}`, icon: "arrow-up-right", href: explore.href }] : []),
+      ...(explore ? [{ text: `Explore in ${explore.page}`, icon: "arrow-right", href: explore.href }] : []),
       ...(this.frames?.length ? [{ text: "Inspect the data", icon: "table-2", on: () => void this.inspect() }, { text: "Download as CSV", icon: "download", on: () => saveFile(`${p.title || "panel"}.csv`, toCsv(tableOf(this.frames!)), "text/csv") }] : []),
       { text: "Copy as JSON", icon: "copy", on: () => void copy(JSON.stringify(p, null, 2), "Panel copied") },
       ...(this.host.editing ? [{ rule: true, text: "" }, { text: p.type === "row" ? "Rename" : "Edit", icon: "pencil", on: act("edit") }, { text: "Move to…", icon: "move", on: act("move") }, { text: "Duplicate", icon: "copy", on: act("duplicate") }, { text: "Remove", icon: "trash-2", danger: true, on: act("remove") }] : []),

@@ -1,5 +1,6 @@
 // PromQL: its words, and completion from the node. Names are asked for by what has been typed, a hundred at most, so that it copes with any number of metrics.
 import { json } from "../lib/api.ts";
+import { common, commonNames } from "../metrics/prom.ts";
 import type { Complete, Item } from "./surface.ts";
 
 export const aggregations = ["sum", "avg", "min", "max", "count", "count_values", "topk", "bottomk", "quantile", "stddev", "stdvar", "group", "limitk", "limit_ratio"];
@@ -72,10 +73,12 @@ export const promqlComplete: Complete = async (text, cursor) => {
       case "label": return (await names("labels", selector(c.metric))).filter((v) => v !== "__name__" && starts(v)).map((v) => item(v, "label"));
       case "duration": return ["$__rate_interval", "$__interval", "1m", "5m", "15m", "30m", "1h", "6h", "1d", "7d"].filter(starts).map((v) => item(v, "range"));
       default: {
-        const metrics = await names("label/__name__/values", `{__name__=~${quoted(".*" + literal(c.typed) + ".*")}}`);
+        const like = `__name__=~${quoted(".*" + literal(c.typed) + ".*")}`; // the reader's own first, and not cut off by those of every installation
+        const metrics = [...new Set((await Promise.all([`{${like}, __name__!~${quoted(commonNames)}}`, `{${like}}`].map((match) => names("label/__name__/values", match)))).flat())];
         const calls = [...functions, ...aggregations].filter(starts).map((v) => item(v, "function", `${v}(`));
         const words = modifiers.filter(starts).map((v) => item(v, "keyword"));
-        return [...metrics.filter(starts), ...metrics.filter((m) => !starts(m))].map((v) => item(v, "metric")).slice(0, 60).concat(calls, words);
+        const order = (m: string) => 2 * Number(common(m)) + Number(!starts(m));
+        return metrics.sort((a, b) => order(a) - order(b)).map((v) => item(v, "metric")).slice(0, 60).concat(calls, words);
       }
     }
   };

@@ -185,7 +185,7 @@ export class Chart extends HTMLElement {
     const at = rows.findIndex((r) => r.k === near), start = Math.max(0, Math.min(at - 5, rows.length - 10));
     const list = rows.slice(start, start + 10);
     this.tip.replaceChildren(h("p", { class: "hd" }, formatTime(this.plot.x[i]!, { ...(d.zone ? { zone: d.zone } : {}) })),
-      h("ul", null, list.map((r) => h("li", { class: r.k === near ? "near" : null }, this.legend.swatch(r.s.name), h("span", { class: "ell" }, visible(r.s.name)), h("b", null, this.value(r.v, r.s))))),
+      h("ul", null, list.map((r) => h("li", { class: r.k === near ? "near" : null }, this.legend.swatch(r.s.name), h("span", { class: "ell" }, this.legend.short(r.s)), h("b", null, this.value(r.v, r.s))))),
       rows.length > list.length ? h("p", { class: "muted" }, `and ${count(rows.length - list.length)} more`) : "");
     this.tip.hidden = false;
     const left = this.plot.left(i), w = this.tip.offsetWidth;

@@ -14,6 +14,17 @@ export interface Stats { last: number | null; min: number | null; avg: number | 
 
 export type Value = number | null | undefined; // null breaks the line, undefined does not
 
+/** Labels, `__name__` among them, that have the same value in all of several series. */
+export function commonLabels(list: readonly Pick<ChartSeries, "labels">[]): ReadonlySet<string> {
+  return new Set(list.length < 2 ? [] : Object.entries(list[0]!.labels ?? {}).filter(([k, v]) => list.every((s) => s.labels?.[k] === v)).map(([k]) => k));
+}
+
+/** A series among others: the labels that tell it from them, those that all have, and its name where it tells something or nothing else does. */
+export function telling(labels: Record<string, string>, common: ReadonlySet<string>) {
+  const all = Object.entries(labels).filter(([k]) => k !== "__name__"), own = all.filter(([k]) => !common.has(k));
+  return { name: common.has("__name__") && own.length ? "" : labels.__name__ ?? "", own, shared: all.filter(([k]) => common.has(k)) };
+}
+
 /** Figures of a series over what is shown; NaN is no value. */
 export function stats([, v]: ChartSeries["values"]): Stats {
   let last: number | null = null, min = Infinity, max = -Infinity, sum = 0, n = 0;

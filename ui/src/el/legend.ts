@@ -3,7 +3,7 @@ import { button, h, icon, s as svg, visible } from "../lib/dom.ts";
 import { count } from "../lib/format.ts";
 import { formatValue } from "../lib/units.ts";
 import type { ChartData } from "./chart.ts";
-import { type ChartSeries, type Stats, stats } from "./chart_data.ts";
+import { type ChartSeries, commonLabels, type Stats, stats, telling } from "./chart_data.ts";
 import type { Look } from "./plot.ts";
 
 export interface LegendEvents { pick(name: string, add: boolean): void; focus(name: string | null): void; menu(s: ChartSeries, anchor: HTMLElement): void }
@@ -12,13 +12,11 @@ const figures = ["last", "min", "avg", "max", "sum"] as const;
 type Key = "name" | (typeof figures)[number];
 const STEP = 200; // rows that are added at a time
 
-/** The name of a series with its labels, label names stronger than their values. */
-export function seriesName(s: Pick<ChartSeries, "name" | "labels">, common: ReadonlySet<string> = new Set()): (Node | string)[] {
-  const all = Object.entries(s.labels ?? {}).filter(([k]) => k !== "__name__");
-  const labels = [...all.filter(([k]) => !common.has(k)), ...all.filter(([k]) => common.has(k))];
+/** The name of a series among others: what tells it from them first, label names stronger than their values, what all have last or left out. */
+function seriesName(s: Pick<ChartSeries, "name" | "labels">, common: ReadonlySet<string>, shared = true): (Node | string)[] {
   if (!s.labels) return [visible(s.name)];
-  const parts: (Node | string)[] = [visible(s.labels.__name__ ?? "")];
-  if (labels.length || parts[0] === "") parts.push(h("span", { class: "lg-p" }, "{"), ...labels.flatMap(([k, v], i) => [...(i ? [", "] : []), h(common.has(k) ? "span" : "b", null, visible(k)), "=", h("span", { class: "lg-v" }, `"${visible(v.length > 200 ? v.slice(0, 200) + "…" : v)}"`)]), h("span", { class: "lg-p" }, "}"));
+  const t = telling(s.labels, common), labels = shared || t.own.length === 0 ? [...t.own, ...t.shared] : t.own, parts: (Node | string)[] = [visible(t.name)];
+  if (labels.length || t.name === "") parts.push(h("span", { class: "lg-p" }, "{"), ...labels.flatMap(([k, v], i) => [...(i ? [", "] : []), h(common.has(k) ? "span" : "b", null, visible(k)), "=", h("span", { class: "lg-v" }, `"${visible(v.length > 200 ? v.slice(0, 200) + "…" : v)}"`)]), h("span", { class: "lg-p" }, "}"));
   return parts;
 }
 
@@ -29,7 +27,7 @@ export class Legend {
   private looks: ReadonlyMap<string, Look> = new Map();
   private sort: { key: Key; down: boolean } | undefined;
   private rows = STEP;
-  private common: ReadonlySet<string> = new Set(); // labels that have the same value in all series; they come last
+  private common: ReadonlySet<string> = new Set(); // labels that have the same value in all series
   private known = new WeakMap<ChartSeries, Stats>();
   private shown: ChartSeries[] | undefined;
 
@@ -53,8 +51,7 @@ export class Legend {
     if (d?.series !== this.shown) {
       this.rows = STEP;
       this.shown = d?.series;
-      const list = d?.series ?? [];
-      this.common = new Set(list.length < 2 ? [] : Object.entries(list[0]!.labels ?? {}).filter(([k, v]) => list.every((s) => s.labels?.[k] === v)).map(([k]) => k));
+      this.common = commonLabels(d?.series ?? []);
     }
     [this.d, this.only, this.looks] = [d, only, looks];
     this.draw();
@@ -97,9 +94,12 @@ export class Legend {
     this.el.querySelector<HTMLElement>(`[data-sort="${key}"]`)?.focus();
   }
 
+  /** What tells a series from the others, where there is little room. */
+  short(s: ChartSeries) { return seriesName(s, this.common, false); }
+
   private hidden(s: ChartSeries) { return this.only.size > 0 && !this.only.has(s.name); }
 
   private name(s: ChartSeries) {
-    return h("button", { type: "button", class: "lg-n", "data-series": s.name, "aria-pressed": String(!this.hidden(s)), title: "Click shows this series alone, with ⌘ or Ctrl adds or removes it", onclick: (e: MouseEvent) => this.on.pick(s.name, e.metaKey || e.ctrlKey) }, this.swatch(s.name), h("span", { class: "lg-l" }, seriesName(s, this.common)));
+    return h("button", { type: "button", class: "lg-n", "data-series": s.name, "aria-pressed": String(!this.hidden(s)), title: `${visible(s.name)}\nClick shows this series alone, with ⌘ or Ctrl adds or removes it`, onclick: (e: MouseEvent) => this.on.pick(s.name, e.metaKey || e.ctrlKey) }, this.swatch(s.name), h("span", { class: "lg-l" }, seriesName(s, this.common, !this.d?.compact)));
   }
 }

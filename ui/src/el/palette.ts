@@ -7,6 +7,7 @@ import { plural } from "../lib/format.ts";
 import { bound, printed } from "../lib/keys.ts";
 import { dialog } from "../lib/layers.ts";
 import { dark, setPrefs } from "../lib/prefs.ts";
+import { withTime } from "../lib/url.ts";
 
 interface Entry { kind: string; title: string; detail?: string; icon: string; key?: string; href?: string; run?: () => void }
 
@@ -25,7 +26,7 @@ export function open() {
   opened = true;
   void dialog("Jump to, search, run", (close) => content((e) => {
     close();
-    if (e.run) e.run(); else if (e.href) location.href = e.href;
+    if (e.run) e.run(); else if (e.href) location.href = withTime(e.href);
   }), { wide: true, cls: "palette" }).finally(() => { opened = false; });
 }
 

@@ -69,6 +69,9 @@ export const $$ = <T extends Element = HTMLElement>(sel: string, root: ParentNod
 /** Control characters, and those that turn the direction of the text around them, shown as what they are. */
 export const visible = (t: string) => t.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g, (c) => `[U+${c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}]`);
 
+/** A message as a sentence begins, as pages of the server show it; an address stays as it is. */
+export const sentence = (t: string) => (/^\S*@/.test(t) ? t : t.charAt(0).toUpperCase() + t.slice(1));
+
 /** Says at the end of the breadcrumbs what the page shows. */
 export function crumb(text: string) { const el = $("#crumb"); if (el) el.textContent = visible(text); }
 

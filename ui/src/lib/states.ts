@@ -1,6 +1,6 @@
 // The standard states of a panel. Each takes the place of the panel's content; none loses what the reader typed.
 import { type ApiError } from "./api.ts";
-import { button, h, icon } from "./dom.ts";
+import { button, h, icon, sentence } from "./dom.ts";
 
 export interface Action { text: string; icon?: string; primary?: boolean; on: () => void }
 
@@ -14,12 +14,13 @@ export const empty = (o: { title: string; text?: string; icon?: string; actions?
 
 /** An error: what the server said, how to go on, and the id that finds the request in the node's log. */
 export function failure(e: ApiError, retry?: () => void, more: Action[] = []): HTMLElement {
-  if (e.status === 403) return h("div", { class: "state warn" }, h("span", { class: "ic" }, icon("lock")), h("h2", null, "Not allowed"), h("p", null, e.message), h("p", { class: "t2" }, e.hint || "An administrator of the organization can give you the role."), acts(more));
+  if (e.status === 403 && /^reload the page/.test(e.hint)) return h("div", { class: "state warn" }, h("span", { class: "ic" }, icon("refresh-cw")), h("h2", null, "This page has to be loaded again"), h("p", null, "Its session has ended, or somebody else has signed in."), h("p", { class: "t2" }, sentence(e.message)), acts([{ text: "Reload the page", icon: "refresh-cw", primary: true, on: () => location.reload() }, ...more]));
+  if (e.status === 403) return h("div", { class: "state warn" }, h("span", { class: "ic" }, icon("lock")), h("h2", null, "Not allowed"), h("p", null, sentence(e.message)), h("p", { class: "t2" }, sentence(e.hint) || "An administrator of the organization can give you the role."), acts(more));
   const title = e.code === "offline" ? "The node cannot be reached" : e.status === 429 ? "Too many requests" : e.status === 503 ? "Not available now" : e.status === 504 ? "It took too long" : e.status === 404 ? "Not found" : "This did not work";
   const list = [...(retry ? [{ text: "Try again", icon: "refresh-cw", on: retry }] : []), ...more];
   return h("div", { class: "state error", role: "alert" },
-    h("span", { class: "ic" }, icon(e.code === "offline" ? "wifi-off" : "circle-alert")), h("h2", null, title), h("pre", { class: "mono", tabindex: "0", "aria-label": "What the node said" }, e.message),
-    e.hint && h("p", null, e.hint), e.retryAfter > 0 && h("p", null, `Try again in ${e.retryAfter} s.`),
+    h("span", { class: "ic" }, icon(e.code === "offline" ? "wifi-off" : "circle-alert")), h("h2", null, title), h("pre", { class: "mono", tabindex: "0", "aria-label": "What the node said" }, sentence(e.message)),
+    e.hint && h("p", null, sentence(e.hint)), e.retryAfter > 0 && h("p", null, `Try again in ${e.retryAfter} s.`),
     e.request && h("p", { class: "req" }, "Request ", h("code", null, e.request)), acts(list));
 }
 

@@ -60,6 +60,14 @@ export async function address(p: Params): Promise<string> {
 /** The state that a link's name stands for. */
 export const kept = async (id: string, signal?: AbortSignal) => (await json<{ state: Params }>(`/links/${encodeURIComponent(id)}`, signal ? { signal } : {})).state;
 
+/** The address of a page of an explorer, with the time that this page shows, if it shows one. */
+export function withTime(path: string): string {
+  const shown = document.querySelector<HTMLElement & { value: { from: string; to: string }; tz: string }>("ms-time");
+  if (!shown?.value || !/\/(logs|metrics|traces|services)$/.test(path)) return path;
+  const { value: { from, to }, tz } = shown;
+  return `${path}?${queryText(filled({ from, to, tz }))}`;
+}
+
 let timer = 0;
 /** Puts a link's name into the address when the state is long, once the reader rests. Until then, and when it cannot be kept, the address is long. The
  *  names are those of the parameters that the state may have. */

@@ -127,7 +127,7 @@ export class Drawer {
     if (!id || !/^[0-9a-fA-F]{16,32}$/.test(id)) return;
     const box = $(".dtrace", this.el)!, body = h("div", { class: "wf" });
     const span = this.page.roles.span ? textOf(row.get(this.page.roles.span)) : "";
-    box.replaceChildren(h("section", { class: "mini", "aria-label": "Trace" }, h("div", { class: "mh" }, icon("waypoints", "s"), h("strong", null, "Trace"), h("span", { class: "mono muted ell" }, `${id.slice(0, 8)}…${id.slice(-4)}`), h("a", { class: "ml", href: traceLink(id, span) }, "Open", icon("arrow-up-right", "xs"))), body));
+    box.replaceChildren(h("section", { class: "mini", "aria-label": "Trace" }, h("div", { class: "mh" }, icon("waypoints", "s"), h("strong", null, "Trace"), h("span", { class: "mono muted ell" }, `${id.slice(0, 8)}…${id.slice(-4)}`), h("a", { class: "ml", href: traceLink(id, span) }, "Open")), body));
     const signal = this.asked!.signal;
     this.timer = window.setTimeout(() => void import("./trace.ts").then((m) => m.waterfall(body, id, span, signal)).catch(() => { body.textContent = "The trace cannot be shown now."; }), 160); // not for records that are only passed by
   }

@@ -1,4 +1,4 @@
-// The metric browser: finds metrics by words of their names on the server, shows what one is and which labels it has, and puts names into the query.
+// The metric browser: finds metrics by words of their names on the server, shows what one is and which labels it has, and puts names into the query. It may be held to the metrics of one service.
 import { announce } from "../lib/a11y.ts";
 import { type ApiError, explain, json } from "../lib/api.ts";
 import { button, h, icon, visible } from "../lib/dom.ts";
@@ -6,7 +6,7 @@ import { count, plural, short } from "../lib/format.ts";
 import { now, resolve, type Range } from "../lib/time.ts";
 import { failure, skeleton } from "../lib/states.ts";
 import { unitText } from "../lib/units.ts";
-import { call, common, number, selector } from "./prom.ts";
+import { call, common, type Labels, number, quote, selector, usual } from "./prom.ts";
 
 const RECENT = 6 * 3_600_000; // ms for which the node keeps a list of the names
 const MOST_NAMES = 1000, MOST_VALUES = 200, PAGE = 100;
@@ -14,11 +14,12 @@ const MOST_NAMES = 1000, MOST_VALUES = 200, PAGE = 100;
 interface Found { name: string; type?: string; unit?: string; help?: string; series?: number }
 
 export interface Meta { type: string; unit: string; help: string }
-export interface BrowserEvents { insert(text: string): void; range(): Range; close(): void }
+export interface BrowserEvents { insert(text: string, asks?: (text: string) => string): void; allServices(): void; range(): Range; close(): void }
 
 export class Browser {
   readonly el = h("aside", { class: "mb", "aria-label": "Metrics" });
   private readonly field = h("input", { class: "in", type: "search", placeholder: "Find a metric", "aria-label": "Find a metric", autocomplete: "off", spellcheck: "false" });
+  private readonly only = h("p", { class: "mb-only", hidden: true });
   private readonly note = h("p", { class: "mb-note", role: "status" });
   private readonly list = h("ul", { class: "mb-list", "aria-label": "Names" });
   private abort: AbortController | undefined;
@@ -27,12 +28,14 @@ export class Browser {
   private shown = 0;
   private meta = new Map<string, Meta>();
   private loaded = false;
+  private choice = 0;
+  private of = "";
 
   constructor(private on: BrowserEvents) {
-    this.el.append(h("div", { class: "mb-hd" }, h("div", { class: "mb-search" }, icon("search", "s"), this.field), button({ icon: "chevron-left", label: "Hide the metric browser", cls: "ghost icon sm", on: () => on.close() })), this.note, this.list);
+    this.el.append(h("div", { class: "mb-hd" }, h("div", { class: "mb-search" }, icon("search", "s"), this.field), button({ icon: "chevron-left", label: "Hide the metric browser", cls: "ghost icon sm", on: () => on.close() })), this.only, this.note, this.list);
     this.field.addEventListener("input", () => { clearTimeout(this.timer); this.timer = window.setTimeout(() => void this.search(), 150); });
     this.field.addEventListener("keydown", (e) => {
-      if (e.key === "Enter" && this.names[0]) { e.preventDefault(); this.on.insert(selector(this.names[0].name)); }
+      if (e.key === "Enter" && this.names[0]) { e.preventDefault(); void this.choose(this.names[0].name); }
       else if (e.key === "ArrowDown") { e.preventDefault(); this.list.querySelector<HTMLElement>("button")?.focus(); }
       else if (e.key === "Escape" && this.field.value) { e.preventDefault(); e.stopPropagation(); this.field.value = ""; void this.search(); }
     });
@@ -44,6 +47,16 @@ export class Browser {
   load() {
     if (!this.loaded) void this.search();
     this.loaded = true;
+  }
+
+  /** The service whose metrics are listed; "" is all. */
+  get service() { return this.of; }
+  set service(name: string) {
+    if (name === this.of) return;
+    this.of = name;
+    this.only.hidden = !name;
+    this.only.replaceChildren(h("span", { class: "ell" }, "Of the service ", h("b", null, visible(name))), button({ icon: "x", label: "Metrics of all services", cls: "ghost icon sm", on: () => this.on.allServices() }));
+    if (this.loaded) void this.search();
   }
 
   focus() { this.field.focus(); this.field.select(); }
@@ -77,16 +90,24 @@ export class Browser {
     }
   }
 
+  private get within(): Labels { return this.of ? { service: this.of } : {}; }
+
+  /** Asks for a metric in the way that suits its type. */
+  private async choose(name: string, labels: Labels = {}) {
+    const mine = ++this.choice, type = this.meta.get(name)?.type || (await this.describe(name).catch(() => undefined))?.type;
+    if (mine === this.choice) this.on.insert(selector(name, { ...this.within, ...labels }), usual(name, type ?? ""));
+  }
+
   /** The names that have all words. The node keeps those of the last hours in a list; for older times they are asked for by their range. */
   private async find(words: string[], signal: AbortSignal): Promise<{ list: Found[]; total?: number; cut: boolean }> {
     const span = this.span();
-    if (span.end * 1000 > now() - RECENT) {
+    if (!this.of && span.end * 1000 > now() - RECENT) {
       const a = await json<{ metrics: Found[]; total: number; cut: boolean }>(`/query/metrics?${new URLSearchParams({ search: words.join(" "), limit: String(MOST_NAMES) })}`, { signal });
       return { list: a.metrics.map((m) => ({ type: "", ...m })), total: a.total, cut: a.cut };
     }
-    const match = words.map((w) => `__name__=~${JSON.stringify(`(?i).*${w.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&")}.*`)}`).join(", ");
+    const match = [...Object.entries(this.within).map(([k, v]) => `${k}=${quote(v)}`), ...words.map((w) => `__name__=~${JSON.stringify(`(?i).*${w.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&")}.*`)}`)].join(", ");
     const { data, warnings } = await call<string[]>("label/__name__/values", { ...span, limit: MOST_NAMES, ...(match ? { "match[]": `{${match}}` } : {}) }, signal);
-    return { list: data.map((name) => ({ name })), cut: (warnings ?? []).some((w) => w.includes("truncated")) };
+    return { list: data.map((name) => ({ name, type: this.meta.get(name)?.type })), cut: (warnings ?? []).some((w) => w.includes("truncated")) };
   }
 
   private more() {
@@ -100,7 +121,11 @@ export class Browser {
 
   private item({ name, type, series, help }: Found) {
     const toggle = h("button", { type: "button", class: "mb-open", "aria-expanded": "false", "aria-label": `About ${visible(name)}`, onclick: () => void this.expand(li, name) }, icon("chevron-right", "xs"));
-    const li = h("li", { class: "mb-item" }, h("div", { class: "mb-row" }, toggle, h("button", { type: "button", class: "mb-name", title: help ? visible(help) : `Put ${visible(name)} into the query`, onclick: () => this.on.insert(selector(name)) }, name.trim() ? visible(name) : JSON.stringify(name)), series !== undefined && h("span", { class: "mb-n", title: `${type || "unknown type"}, ${plural(series, "series", "series")}` }, short(series))));
+    const raw = selector(name, this.within), runs = usual(name, type ?? "")(raw);
+    const li = h("li", { class: "mb-item" }, h("div", { class: "mb-row" }, toggle,
+      h("button", { type: "button", class: "mb-name", title: `${help ? `${visible(help)}\n` : ""}${type ? `Runs ${visible(runs)}` : `Puts ${visible(name)} into the query`}`, onclick: () => void this.choose(name) }, name.trim() ? visible(name) : JSON.stringify(name)),
+      runs !== raw && h("button", { type: "button", class: "mb-raw", "aria-label": `Raw values of ${visible(name)}`, title: `Runs ${visible(raw)}`, onclick: () => this.on.insert(raw) }, "raw"),
+      series !== undefined && h("span", { class: "mb-n", title: `${type || "unknown type"}, ${plural(series, "series", "series")}` }, short(series))));
     return li;
   }
 
@@ -141,22 +166,22 @@ export class Browser {
   }
 
   private suggestions(name: string, type: string, labels: string[]): HTMLElement[] {
-    const sel = selector(name), by = ["service", "job", "service.name", "service_name", "code"].find((l) => labels.includes(l));
-    const list = type === "counter" ? [`rate(${sel}[5m])`, ...(by ? [`sum by (${/^\w+$/.test(by) ? by : JSON.stringify(by)}) (rate(${sel}[5m]))`] : [])]
-      : type === "histogram" || /_bucket$/.test(name) ? [labels.includes("le") || /_bucket$/.test(name) ? `histogram_quantile(0.95, sum by (le) (rate(${sel}[5m])))` : `histogram_quantile(0.95, sum(rate(${sel}[5m])))`] : [];
-    return list.length ? [h("div", { class: "mb-try" }, list.map((q) => h("button", { type: "button", class: "mono", title: "Put this into the query", onclick: () => this.on.insert(q) }, visible(q))))] : [];
+    const sel = selector(name, this.within), asks = usual(name, type)(sel), by = ["service", "job", "service.name", "service_name", "code"].find((l) => labels.includes(l));
+    if (asks === sel) return [];
+    const list = [asks, ...(by && asks.startsWith("rate(") ? [`sum by (${/^\w+$/.test(by) ? by : JSON.stringify(by)}) (${asks})`] : []), sel];
+    return [h("div", { class: "mb-try" }, list.map((q) => h("button", { type: "button", class: "mono", title: "Put this into the query", onclick: () => this.on.insert(q) }, visible(q))))];
   }
 
   /** Type, unit and help. Classic histograms are described by the name without its ending. */
   async describe(name: string): Promise<Meta> {
     const had = this.meta.get(name);
-    if (had) return had;
+    if (had?.type) return had;
     for (const n of new Set([name, name.replace(/_(bucket|sum|count)$/, "")])) {
       const { data } = await call<Record<string, Meta[]>>("metadata", { metric: n });
       const m = data[n]?.[0];
       if (m) { this.meta.set(name, m); return m; }
     }
-    return { type: "", unit: "", help: "" };
+    return had ?? { type: "", unit: "", help: "" };
   }
 
   private async seriesCount(match: string, at: number): Promise<number | undefined> {
@@ -183,7 +208,7 @@ export class Browser {
     try {
       const { data, warnings } = await call<string[]>(`label/${encodeURIComponent(label)}/values`, { ...this.span(), "match[]": `{__name__=${JSON.stringify(metric)}}`, limit: MOST_VALUES });
       const cut = (warnings ?? []).some((w) => w.includes("truncated"));
-      box.replaceChildren(...data.map((v) => h("li", null, h("button", { type: "button", title: `Select ${visible(label)} = ${visible(v)}`, onclick: () => this.on.insert(selector(metric, { [label]: v })) }, v === "" ? "(empty)" : visible(v.length > 200 ? v.slice(0, 200) + "…" : v)))), ...(cut ? [h("li", { class: "muted" }, `The first ${MOST_VALUES} values.`)] : []));
+      box.replaceChildren(...data.map((v) => h("li", null, h("button", { type: "button", title: `Select ${visible(label)} = ${visible(v)}`, onclick: () => void this.choose(metric, { [label]: v }) }, v === "" ? "(empty)" : visible(v.length > 200 ? v.slice(0, 200) + "…" : v)))), ...(cut ? [h("li", { class: "muted" }, `The first ${MOST_VALUES} values.`)] : []));
     } catch (e) {
       box.replaceChildren(h("li", { class: "bad" }, explain(e).message));
     }

@@ -2,7 +2,7 @@
 import { announce } from "../lib/a11y.ts";
 import { explain } from "../lib/api.ts";
 import { orgPath } from "../lib/boot.ts";
-import { button, h, icon } from "../lib/dom.ts";
+import { button, h, icon, visible } from "../lib/dom.ts";
 import { count, duration, plural } from "../lib/format.ts";
 import { bind, printed, typing } from "../lib/keys.ts";
 import { menu } from "../lib/layers.ts";
@@ -38,7 +38,7 @@ export class MetricsPage {
   private readonly time = new TimeControl();
   private readonly rows = new Rows({ run: () => this.run(), changed: () => this.typed() });
   private readonly runner = new Runner();
-  private readonly browser = new Browser({ insert: (t) => this.insert(t), range: () => this.s.range, close: () => this.showBrowser(false) });
+  private readonly browser = new Browser({ insert: (t, asks) => this.insert(t, asks), allServices: () => { this.s.service = this.browser.service = ""; writeState(this.s); this.browser.focus(); if (!this.last) this.render(); }, range: () => this.s.range, close: () => this.showBrowser(false) });
   private readonly graph = new GraphView({ range: (start, end) => this.time.setRange({ start, end }), zoomOut: () => this.time.zoomOut(), logs: (l) => void this.logs(l) });
   private readonly runButton = button({ icon: "play", text: "Run", cls: "primary", kbd: printed("mod+Enter"), on: () => (this.runner.running ? this.runner.stop() : this.run()) });
   private readonly edited = new Edited(this.runButton);
@@ -108,6 +108,8 @@ export class MetricsPage {
     this.time.tz = s.tz;
     this.time.refresh = s.refresh;
     this.rows.set(s.queries);
+    this.browser.service = s.service;
+    if (s.service && !s.queries.some((q) => q.text)) this.showBrowser(true, false); // nothing is graphed that it would lie over
     this.drawOptions();
     this.drawBar();
   }
@@ -126,8 +128,8 @@ export class MetricsPage {
     this.edited.on = texts(this.rows.queries) !== texts(this.s.queries);
   }
 
-  private insert(text: string) {
-    const whole = this.rows.insert(text);
+  private insert(text: string, asks?: (text: string) => string) {
+    const whole = this.rows.insert(text, asks);
     this.typed();
     if (whole) this.run();
     if (innerWidth <= 1180) this.showBrowser(false);
@@ -261,7 +263,7 @@ export class MetricsPage {
   }
 
   private welcome() {
-    return empty({ title: "Choose a metric, or type a query", icon: "chart-line", text: "The browser on the left finds metrics by parts of their names. A query is PromQL; completion helps with names, labels and values.",
+    return empty({ title: this.s.service ? `Choose a metric of ${visible(this.s.service)}` : "Choose a metric, or type a query", icon: "chart-line", text: "The browser on the left finds metrics by parts of their names. A query is PromQL; completion helps with names, labels and values.",
       actions: [{ text: "Browse metrics", icon: "list", primary: true, on: () => { this.showBrowser(true); this.browser.focus(); } }, { text: "Send metrics", icon: "plug", on: () => { location.href = orgPath("send"); } }] });
   }
 

@@ -50,7 +50,20 @@ export async function instant(query: string, at: number, limit: number, signal?:
 }
 
 /** Metrics of Millstream itself and of the runtimes of programs, which every installation has. */
-export const common = (name: string) => /^(millstream|go|process|prometheus|promhttp|work_(overlap|ownership))_/.test(name);
+export const commonNames = "(millstream|go|process|prometheus|promhttp|work_(overlap|ownership))_.*";
+const anyCommon = new RegExp(`^${commonNames}`);
+export const common = (name: string) => anyCommon.test(name);
+
+/**
+ * What is asked of a metric that is chosen alone: the rate of one that only grows, the 95th percentile of a histogram; of others, and of those whose type is not
+ * known, the values. The types are those that senders declare, of the families that classic histograms and summaries are stored as.
+ */
+export function usual(name: string, type: string): (selector: string) => string {
+  if (/_bucket$/.test(name)) return (s) => `histogram_quantile(0.95, sum by (le) (rate(${s}[5m])))`;
+  const part = /_(sum|count)$/.test(name) && /^(histogram|summary)$/.test(type);
+  if (type === "histogram" && !part) return (s) => `histogram_quantile(0.95, sum(rate(${s}[5m])))`;
+  return part || type === "counter" || (type !== "gauge" && /_total$/.test(name)) ? (s) => `rate(${s}[5m])` : (s) => s;
+}
 
 export interface RawExemplars { seriesLabels: Labels; exemplars: { labels: Labels; value: string; timestamp: number }[] }
 export const exemplars = async (query: string, o: { start: number; end: number }, signal?: AbortSignal) => (await call<RawExemplars[] | null>("query_exemplars", { query, start: o.start / 1000, end: o.end / 1000 }, signal)).data ?? [];

@@ -97,11 +97,14 @@ export class Rows {
     this.on.run();
   }
 
-  /** Puts text where the reader last typed, or in place of the query where it cannot stand there. Returns whether it is the whole query now. */
-  insert(text: string): boolean {
+  /**
+   * Puts text where the reader last typed, or in place of the query where it cannot stand there. Returns whether it is the whole query now, which asks gives the
+   * form of a query of its own.
+   */
+  insert(text: string, asks: (text: string) => string = (x) => x): boolean {
     const e = this.rows[Math.min(this.last, this.rows.length - 1)]!.editor, whole = taken(e.value, text, e.selection);
     e.focus();
-    if (whole === undefined) e.insert(text); else if (e.value.trim()) e.replace(whole); else e.value = whole;
+    if (whole === undefined) e.insert(text); else if (e.value.trim()) e.replace(asks(whole)); else e.value = asks(whole);
     this.letters();
     return whole !== undefined;
   }

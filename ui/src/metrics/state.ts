@@ -11,6 +11,7 @@ export interface Query { text: string; hidden: boolean }
 
 export interface State {
   queries: Query[]; // at least one; lettered A, B, … by their place
+  service: string; // whose metrics are offered; "" is all
   range: Range;
   tz: string; // "" is the reader's own
   view: View;
@@ -38,7 +39,7 @@ export function readState(q = read()): State {
   const { fault, ...range } = rangeOf(q, { from: "now-1h", to: "now" });
   return {
     queries: (texts.length ? texts : [""]).map((text, i) => ({ text: text.trim(), hidden: hidden.has(letter(i)) })),
-    range: q.get("from") ? range : fallback(), tz: q.get("tz") ?? "", view: oneOf(views, q.get("view")), kind: oneOf(kinds, q.get("kind")), log: q.get("log") === "1", unit: q.get("unit") ?? "",
+    service: q.get("service") ?? "", range: q.get("from") ? range : fallback(), tz: q.get("tz") ?? "", view: oneOf(views, q.get("view")), kind: oneOf(kinds, q.get("kind")), log: q.get("log") === "1", unit: q.get("unit") ?? "",
     step: duration.test(q.get("step") ?? "") ? q.get("step")! : "", pixels: { low: 8, full: 1 }[q.get("res") ?? ""] ?? 3, instant: q.get("type") !== "range", exemplars: q.get("exemplars") !== "0", refresh: q.get("refresh") ?? "", fault: fault ?? "",
   };
 }
@@ -51,7 +52,7 @@ function fallback(): Range {
 
 export function params(s: State): Record<string, string | string[]> {
   return {
-    q: s.queries.length === 1 && !s.queries[0]!.text ? [] : s.queries.map((x) => x.text), hide: s.queries.flatMap((x, i) => (x.hidden ? [letter(i)] : [])).join(","), from: s.range.from, to: s.range.to, tz: s.tz,
+    q: s.queries.length === 1 && !s.queries[0]!.text ? [] : s.queries.map((x) => x.text), hide: s.queries.flatMap((x, i) => (x.hidden ? [letter(i)] : [])).join(","), service: s.service, from: s.range.from, to: s.range.to, tz: s.tz,
     view: s.view === "graph" ? "" : s.view, kind: s.kind === "line" ? "" : s.kind, log: s.log ? "1" : "", unit: s.unit, step: s.step, res: { 8: "low", 1: "full" }[s.pixels] ?? "", type: s.instant ? "" : "range", exemplars: s.exemplars ? "" : "0", refresh: s.refresh,
   };
 }

@@ -58,7 +58,9 @@ function show(t: Trace) {
   const head = h("div", { class: "pagehead" }, h("a", { class: "btn ghost icon", href: orgPath("traces"), "aria-label": "Traces", title: "Traces" }, icon("arrow-left", "s")), title, h("span", { class: "spacer" }),
     button({ text: "Copy id", icon: "copy", cls: "hide-s", on: () => void copy(t.c.trace_id, "Trace id copied") }),
     h("a", { class: "btn", href: logsOf("", period, `trace_id:${t.c.trace_id}`) }, icon("scroll-text", "s"), "Logs of this trace"),
+    button({ text: "Share", icon: "share-2", cls: "hide-s", "aria-haspopup": "dialog", on: () => void share() }),
     button({ text: "JSON", icon: "download", cls: "hide-s", on: () => void download(t.c.trace_id) }));
+  const share = async () => (await import("../share/dialog.ts")).shareDialog({ range: { from: t.c.start, to: t.c.start }, note: "The link shows the trace with the filters, the zoom and the span that are chosen here.", params: () => Object.fromEntries([...new Set(read().keys())].map((k) => [k, read().getAll(k)])), text: `Trace ${t.c.trace_id}, ${name}` });
   const figure = (k: string, v: string | Node, more = "", cls = "") => h("div", { class: "stat" }, h("dt", null, k), h("dd", { class: cls || null }, v, more && h("small", null, more)));
   const figures = h("dl", { class: "stats tr-stats", tabindex: "0", "aria-label": "Figures of the trace" }, figure("Duration", duration(t.c.duration_ns)), figure("Started", formatTime(start, { date: false, ms: true }), `${formatTime(start, { time: false })} ${zoneLabel()}`), figure("Spans", count(t.n)), figure("Errors", count(t.errors), "", t.errors ? "bad" : ""), figure("Services", String(t.c.services.length)), figure("Depth", String(t.depth)), figure("Trace id", h("code", null, t.c.trace_id)));
 
@@ -82,7 +84,7 @@ function show(t: Trace) {
   const zoom = /^(0(?:\.\d+)?|1(?:\.0+)?),(0(?:\.\d+)?|1(?:\.0+)?)$/.exec(q.get("zoom") ?? "");
   if (zoom) falls.zoom(Number(zoom[1]), Number(zoom[2]));
   const at = q.get("sel") ? t.find(q.get("sel")!) : -1;
-  if (at >= 0) { falls.select(at); open(at); }
+  if (at >= 0) { falls.select(at); if (!matchMedia("(max-width:720px)").matches) open(at); } // on a narrow window the details would lie over the trace
   bind([
     ...([["ArrowDown", "Next span"], ["j", "Next span", true], ["ArrowUp", "Previous span"], ["k", "Previous span", true], ["ArrowRight", "Unfold, or into the span"], ["ArrowLeft", "Fold, or out of the span"], ["shift+ArrowRight", "Later in the trace"], ["shift+ArrowLeft", "Earlier in the trace"]] as const)
       .map(([key, label, hidden]) => ({ key, label, hidden, group: "Trace", run: (e: KeyboardEvent) => falls.press(e) })),

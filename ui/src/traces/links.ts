@@ -16,7 +16,8 @@ const page = (name: string, params: [string, string][]) => `${orgPath(name)}?${n
 
 export const tracesOf = (service: string, operation = "", p?: Period, more: [string, string][] = []) => page("traces", [["service", service], ["operation", operation], ...more, ...times(p)]);
 export const logsOf = (service: string, p?: Period, q = "") => page("logs", [["q", q || `service:${quoted(service)}`], ...times(p)]);
-export const metricsOf = (service: string, p?: Period) => page("metrics", [["q", `{service=${JSON.stringify(service)}}`], ...times(p)]);
+/** The names of a service's metrics: its series have several units, so none is graphed before one is chosen. */
+export const metricsOf = (service: string, p?: Period) => page("metrics", [["service", service], ...times(p)]);
 export const servicesOf = (service: string, p?: Period) => page("services", [["service", service], ...times(p)]);
 export const traceOf = (id: string, span = "") => page(`traces/${encodeURIComponent(id)}`, [["sel", span]]).replace(/\?$/, "");
 

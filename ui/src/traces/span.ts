@@ -83,7 +83,7 @@ export class SpanDrawer {
       pair("Service", h("a", { class: "link", href: servicesOf(t.service(i), this.around(i, 450_000)) }, called(t.service(i)))),
       pair("Kind", t.kind(i) || "internal"),
       pair("Status", t.error[i] ? h("span", { class: "pill err" }, "error") : t.status(i) || "unset"),
-      pair("Started", `${formatTime(start, { ms: true })} `, h("span", { class: "muted" }, `${duration(t.start[i]!)} after the trace, ${ago(start, now())}`)),
+      pair("Started", `${formatTime(start, { ms: true })} `, h("span", { class: "muted" }, `${duration(t.start[i]!)} after the trace began, ${ago(start, now())}`)),
       pair("Duration", `${duration(t.length(i))} `, h("span", { class: "muted" }, `${percent(t.length(i) / t.duration)} of the trace`)),
       pair("Own time", `${duration(t.self(i))} `, h("span", { class: "muted" }, "in which no child was at work")),
       t.critical.has(i) && pair("Critical path", `${duration(t.critical.get(i)!.reduce((sum, [a, b]) => sum + b - a, 0))} `, h("span", { class: "muted" }, "the trace waited for it")),

@@ -35,7 +35,7 @@ export class Waterfall {
   private sizes = new ResizeObserver(() => this.draw());
 
   constructor(private t: Trace, private on: Events) {
-    const name = h("div", { class: "wf-hn", role: "columnheader", "aria-colindex": "1" }, "Service and operation");
+    const name = h("div", { class: "wf-hn", role: "columnheader", "aria-colindex": "1" }, "Service and operation", t.critical.size > 0 && h("span", { class: "wf-key", title: "The parts of the spans that the trace waited for" }, h("i"), "critical path"));
     this.head.append(name, h("div", { class: "wf-ht", role: "columnheader", "aria-colindex": "2" }, h("span", { class: "vh" }, "Time"), this.axis));
     this.scroller.append(this.head, this.pins, this.body);
     this.el = h("div", { class: "waterfall" }, this.minimap.el, this.scroller);

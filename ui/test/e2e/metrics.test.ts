@@ -61,7 +61,8 @@ test("a metric is found among 100,000, described, charted, and its exemplar lead
   assert.match(await status(page).innerText(), /^1 series/);
   // The query is complete: what is chosen next takes its place, can be undone, and is put back.
   const asked = new URL(page.url()).searchParams.get("q")!;
-  await page.locator(".mb-name", { hasText: "request_duration_bucket" }).click();
+  await page.getByRole("button", { name: "Raw values of request_duration_bucket" }).focus();
+  await page.keyboard.press("Enter");
   await until("the metric alone is asked for", async () => new URL(page.url()).searchParams.get("q") === "request_duration_bucket");
   await page.keyboard.press("Control+z");
   assert.equal(await page.locator("textarea.ed-in").first().inputValue(), asked);
@@ -103,6 +104,79 @@ test("the reader's own metrics are before those that every installation has; a u
   await page.getByRole("button", { name: "About requests", exact: true }).click();
   await page.locator(".mb-help", { hasText: "Requests answered." }).waitFor();
   assert.deepEqual(await page.locator(".mb-facts .pill").allInnerTexts(), ["counter"]);
+});
+
+test("a metric that is chosen is asked for as its type wants it; the legend says first what tells its series apart", async () => {
+  const page = await t.page();
+  await open(page);
+  const query = () => new URL(page.url()).searchParams.get("q");
+  const choose = async (name: string, asks: string) => {
+    await page.fill(".mb input", name);
+    await page.locator(".mb-name", { hasText: new RegExp(`^${name}$`) }).click();
+    await until(`${name} is asked for`, () => query() === asks);
+    await drawn(page);
+  };
+  await choose("request_duration_bucket", "histogram_quantile(0.95, sum by (le) (rate(request_duration_bucket[5m])))");
+  await choose("request_duration_count", "rate(request_duration_count[5m])");
+  await choose("memory", "memory");
+  await page.fill(".mb input", "requests");
+  await page.getByRole("button", { name: "Raw values of requests", exact: true }).focus();
+  await page.keyboard.press("Enter");
+  await until("the raw values are asked for", () => query() === "requests");
+  await until("ten series", async () => /^10 series/.test(await status(page).innerText()));
+  for (const name of await page.locator(".lg-l").allInnerTexts()) assert.match(name, /^\{code="\d+", (instance|service)=/, name);
+  await page.locator(".ch-plot .u-over").hover();
+  assert.match(await page.locator(".ch-tip li .ell").first().innerText(), /^\{code="\d+"/);
+  await page.locator("textarea.ed-in").first().fill("sum()");
+  await page.locator("textarea.ed-in").first().evaluate((e: HTMLTextAreaElement) => e.setSelectionRange(4, 4));
+  await page.locator(".mb-name", { hasText: /^requests$/ }).click();
+  assert.equal(await page.locator("textarea.ed-in").first().inputValue(), "sum(requests)", "within an expression it is the name");
+});
+
+test("the metrics of one service: their names first, and what is chosen is of that service", async () => {
+  const page = await t.page();
+  await page.setViewportSize({ width: 390, height: 844 });
+  await open(page, { service: "payments" });
+  await page.locator(".mb-name", { hasText: "memory" }).waitFor();
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await page.getByRole("heading", { name: "Choose a metric of payments" }).waitFor();
+  assert.ok(!(await page.locator(".mb-name").allInnerTexts()).some((n) => n.startsWith("fleet") || n.includes("wide_metric")));
+  await t.audit(page, "metrics of a service");
+  await page.locator(".mb-name", { hasText: /^requests$/ }).click();
+  await until("its rate", () => new URL(page.url()).searchParams.get("q") === 'rate(requests{service="payments"}[5m])');
+  await drawn(page);
+  assert.match(await status(page).innerText(), /^2 series/);
+  await page.getByRole("button", { name: "Metrics of all services" }).click();
+  await until("all are listed", async () => /of 100,/.test(await page.locator(".mb-note").innerText()));
+  assert.equal(new URL(page.url()).searchParams.get("service"), null);
+});
+
+test("the time goes along to the other explorers, by link, key and palette", async () => {
+  const page = await t.page();
+  await open(page, { q: rate, tz: "Europe/Berlin" });
+  const kept = () => { const q = new URL(page.url()).searchParams; return q.get("from") === span.from && q.get("to") === span.to && q.get("tz") === "Europe/Berlin"; };
+  const nav = page.getByRole("navigation", { name: "Main" });
+  await Promise.all([page.waitForURL(/\/logs\?/), nav.getByRole("link", { name: "Logs" }).click()]);
+  assert.ok(kept(), page.url());
+  await page.locator("ms-time").waitFor();
+  await page.locator("main").focus();
+  await Promise.all([page.waitForURL(/\/metrics\?/), keys(page, "g m")]);
+  assert.ok(kept(), page.url());
+  await page.locator(".mx-body[aria-busy=false]").waitFor();
+  await keys(page, "mod+k");
+  await page.locator(".pal-in").fill("Traces");
+  await Promise.all([page.waitForURL(/\/traces\?/), page.keyboard.press("Enter")]);
+  assert.ok(kept(), page.url());
+});
+
+test("a page that is no longer good can be loaded again", async () => {
+  const page = await t.page({ allow: [/status of 403/] });
+  await page.route(/\/query_range\?/, (r) => r.fulfill({ status: 403, json: { error: { code: "forbidden", message: "the request does not come from a page of this node that is still good", hint: "reload the page" } } }));
+  await open(page, { q: rate });
+  await page.locator(".state").getByText("The request does not come from").waitFor();
+  await page.unroute(/\/query_range\?/);
+  await page.getByRole("button", { name: "Reload the page" }).click();
+  await drawn(page);
 });
 
 test("what is typed and not run is said, and neither kept, shared nor refreshed", async () => {

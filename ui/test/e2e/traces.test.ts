@@ -248,6 +248,23 @@ test("a trace: figures, critical path, filters, details, logs within a span", as
   assert.match(page.url(), /least=10%25/);
 });
 
+test("a trace is shared as it is shown; in a narrow window it comes before the details of a span", async () => {
+  const page = await t.page(), span = failing.spans.find((s) => s.error)!;
+  await open(page, `traces/${failing.id}?sel=${span.id}&err=1`);
+  const drawer = page.getByRole("complementary", { name: "Span" });
+  await drawer.getByText("Attributes (").waitFor();
+  await page.getByRole("button", { name: "Share" }).click();
+  const link = page.getByRole("dialog").getByLabel("Link");
+  await until("the link is made", async () => (await link.inputValue()) === page.url());
+  await keys(page, "Escape");
+  await page.setViewportSize({ width: 390, height: 844 });
+  await page.reload();
+  await page.locator(".wf-row[aria-selected=true]").waitFor();
+  assert.equal(await drawer.isVisible(), false);
+  await page.locator(".wf-row[aria-selected=true] .wf-op").click();
+  await drawer.getByText("Attributes (").waitFor();
+});
+
 test("a trace as a picture", async () => {
   const page = await t.page();
   await open(page, `traces?${picture}&status=error`);
@@ -344,7 +361,7 @@ test("services: the map by keyboard, one service with its figures, and the ways 
   assert.match(page.url(), /service=checkout-api/);
   await t.audit(page, "a service");
   assert.match((await panel.getByRole("link", { name: "Logs" }).getAttribute("href"))!, /\/logs\?q=service:checkout-api&from=/);
-  assert.match((await panel.getByRole("link", { name: "Metrics" }).getAttribute("href"))!, /\/metrics\?q=/);
+  assert.match((await panel.getByRole("link", { name: "Metrics" }).getAttribute("href"))!, /\/metrics\?service=checkout-api&from=/, "no query: its metrics have several units");
   await panel.getByRole("link", { name: "Errors" }).click();
   await page.waitForURL(/traces\?service=checkout-api&status=error/);
   await rows(page).first().waitFor();

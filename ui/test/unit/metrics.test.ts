@@ -142,3 +142,21 @@ test("metrics like one that does not exist, and the query with one of them", asy
   assert.equal(rename('rate({"http.request"}[5m])', "http.request", to), 'rate({"http.requests"}[5m])');
   assert.equal(rename('up{job="up"}', "up", "down"), 'down{job="up"}');
 });
+
+test("a metric is asked for as its type wants it", async () => {
+  const { usual } = await import("../../src/metrics/prom.ts");
+  for (const [name, type, query] of [
+    ["requests_total", "counter", "rate(x[5m])"], ["requests", "counter", "rate(x[5m])"], ["jobs_total", "", "rate(x[5m])"], ["jobs_total", "gauge", "x"], ["memory", "gauge", "x"], ["memory", "", "x"],
+    ["took_bucket", "histogram", "histogram_quantile(0.95, sum by (le) (rate(x[5m])))"], ["took_bucket", "", "histogram_quantile(0.95, sum by (le) (rate(x[5m])))"],
+    ["took_sum", "histogram", "rate(x[5m])"], ["took_count", "summary", "rate(x[5m])"], ["took_count", "", "x"], ["took", "histogram", "histogram_quantile(0.95, sum(rate(x[5m])))"], ["took", "summary", "x"],
+  ] as const) assert.equal(usual(name, type)("x"), query, `${name}, ${type}`);
+});
+
+test("a series among others is named by what tells it from them", async () => {
+  const { commonLabels, telling } = await import("../../src/el/chart_data.ts");
+  const of = (...list: Record<string, string>[]) => { const common = commonLabels(list.map((labels) => ({ labels }))); return list.map((l) => { const t = telling(l, common); return `${t.name}|${t.own.map(String)}|${t.shared.map(String)}`; }); };
+  assert.deepEqual(of({ __name__: "b", job: "api", le: "0.1", route: "/a" }, { __name__: "b", job: "api", le: "0.2", route: "/a" }), ["|le,0.1|job,api,route,/a", "|le,0.2|job,api,route,/a"]);
+  assert.deepEqual(of({ __name__: "a", job: "x" }, { __name__: "b", job: "x" }), ["a||job,x", "b||job,x"], "the name where it differs");
+  assert.deepEqual(of({ __name__: "a", job: "x" }), ["a|job,x|"], "alone it is whole");
+  assert.deepEqual(of({ __name__: "a", job: "x" }, { __name__: "a", job: "x", le: "1" }), ["a||job,x", "|le,1|job,x"], "the name where nothing else tells it");
+});

@@ -1,1 +1,0 @@
-import"./c.ZXNHCSLW.js";import"./c.TCNNIQG2.js";

@@ -1,1 +1,0 @@
-import"./c.FDVWDONK.js";import"./c.CERHK7V5.js";import"./c.KWGM75JS.js";import"./c.MOAVTL4V.js";import"./c.MIA4ZGHU.js";import"./c.Z5Q6FEHQ.js";import"./c.NIMKLZQK.js";import"./c.3KVO7RNL.js";import"./c.TCNNIQG2.js";
