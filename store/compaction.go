@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/millstream/millstream"
@@ -34,7 +35,8 @@ func (s *Store) OrganizationIDs(ctx context.Context) ([]string, error) {
 	return ids, fail(err, "list the organizations")
 }
 
-// MergeCandidates lists a stream's live segments, oldest publish first. Sealed ones are listed last, and only of metrics, where the order of writing counts.
+// MergeCandidates lists a stream's live segments, oldest publish first. Sealed ones are listed last, and only of metrics, where the order of writing counts: those of the
+// manifests that overlap a row, since only they may hold samples of the same times. So old days, which late records seldom reach, are not read in every round.
 func (s *Store) MergeCandidates(ctx context.Context, id millstream.StreamID) ([]Candidate, error) {
 	out, err := still(ctx, s, func(q *db.Queries) ([]Candidate, error) {
 		rows, err := q.MergeCandidates(ctx, string(id))
@@ -48,11 +50,17 @@ func (s *Store) MergeCandidates(ctx context.Context, id millstream.StreamID) ([]
 		if len(out) == 0 || out[0].Signal != millstream.Metrics {
 			return out, nil
 		}
-		ids, err := q.StreamManifests(ctx, string(id))
+		manifests, err := q.StreamManifests(ctx, string(id))
 		if err != nil {
 			return nil, err
 		}
-		err = s.eachSealed(ctx, q, ids, func(g millstream.Segment) error {
+		var beside []string
+		for _, m := range manifests {
+			if slices.ContainsFunc(out, func(c Candidate) bool { return c.MinTime <= m.MaxTime && c.MaxTime >= m.MinTime }) {
+				beside = append(beside, m.ID)
+			}
+		}
+		err = s.eachSealed(ctx, q, beside, func(g millstream.Segment) error {
 			out = append(out, Candidate{Segment: g, Sealed: true})
 			return nil
 		})

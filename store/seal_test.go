@@ -344,6 +344,47 @@ func TestWhatIsNotSealed(t *testing.T) {
 	m.check()
 }
 
+// TestSealedObstacles: a plan of merges gets the sealed segments of metrics that may hold samples of the same times as a row, and no others.
+func TestSealedObstacles(t *testing.T) {
+	t.Parallel()
+	m := newCatalogModel(t, 8)
+	st := must(m.EnsureStream(ctx, millstream.StreamKey{Org: m.org, Signal: millstream.Metrics, Name: "metrics"}))(t)
+	for _, day := range []int64{3, 6, 9} { // each reaches into the day before
+		m.put(st, day, 5)
+		if n := must(m.SealDay(ctx, st.ID, day, 0, 1))(t); n != 5 {
+			t.Fatalf("%d segments of day %d were sealed", n, day)
+		}
+	}
+	candidates := func(rows, sealed int) {
+		t.Helper()
+		got := must(m.MergeCandidates(ctx, st.ID))(t)
+		n := 0
+		for _, c := range got {
+			if c.Sealed {
+				n++
+			}
+		}
+		if len(got)-n != rows || n != sealed {
+			t.Fatalf("%d rows and %d sealed segments, want %d and %d", len(got)-n, n, rows, sealed)
+		}
+	}
+	row := func(from, to int64) {
+		t.Helper()
+		g := segment(m.wal, m.position, m.position+1, st, uuid.NewString())
+		g.MinTime, g.MaxTime = from, to
+		f := m.flush(m.position, m.position+1)
+		f.Segments = append(f.Segments, g)
+		m.position = m.publish(f, store.Published)
+	}
+	candidates(0, 0)
+	row(12*oneDay, 12*oneDay+1)
+	candidates(1, 0)
+	row(4*oneDay, 8*oneDay-1) // between the hours of day 3 and those of day 9, around day 6
+	candidates(2, 5)
+	row(2*oneDay, 4*oneDay)
+	candidates(3, 10)
+}
+
 // TestASealedDayExpires as a whole, and its objects go after the grace, not before.
 func TestASealedDayExpires(t *testing.T) {
 	t.Parallel()

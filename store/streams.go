@@ -206,9 +206,13 @@ func (s *Store) StreamSegments(ctx context.Context, id millstream.StreamID) ([]m
 		for _, r := range rows {
 			out = append(out, segmentOf(r))
 		}
-		ids, err := q.StreamManifests(ctx, string(id))
-		if err != nil || len(ids) == 0 {
+		manifests, err := q.StreamManifests(ctx, string(id))
+		if err != nil || len(manifests) == 0 {
 			return out, err
+		}
+		ids := make([]string, len(manifests))
+		for i, m := range manifests {
+			ids[i] = m.ID
 		}
 		err = s.eachSealed(ctx, q, ids, func(g millstream.Segment) error { out = append(out, g); return nil })
 		slices.SortFunc(out, func(a, b millstream.Segment) int {

@@ -579,22 +579,28 @@ func (q *Queries) RestoreSegments(ctx context.Context, arg RestoreSegmentsParams
 }
 
 const streamManifests = `-- name: StreamManifests :many
-SELECT id FROM manifests WHERE stream_id = $1 AND state = 'live' ORDER BY day, id
+SELECT id, min_time, max_time FROM manifests WHERE stream_id = $1 AND state = 'live' ORDER BY day, id
 `
 
-func (q *Queries) StreamManifests(ctx context.Context, streamID string) ([]string, error) {
+type StreamManifestsRow struct {
+	ID      string
+	MinTime int64
+	MaxTime int64
+}
+
+func (q *Queries) StreamManifests(ctx context.Context, streamID string) ([]StreamManifestsRow, error) {
 	rows, err := q.db.Query(ctx, streamManifests, streamID)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []string
+	var items []StreamManifestsRow
 	for rows.Next() {
-		var id string
-		if err := rows.Scan(&id); err != nil {
+		var i StreamManifestsRow
+		if err := rows.Scan(&i.ID, &i.MinTime, &i.MaxTime); err != nil {
 			return nil, err
 		}
-		items = append(items, id)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

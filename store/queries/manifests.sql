@@ -66,7 +66,7 @@ SELECT id FROM manifests
 WHERE org_id = @org_id AND state = 'live' AND (sqlc.narg('stream_id')::uuid IS NULL OR stream_id = sqlc.narg('stream_id')::uuid) ORDER BY day DESC, id;
 
 -- name: StreamManifests :many
-SELECT id FROM manifests WHERE stream_id = @stream_id AND state = 'live' ORDER BY day, id;
+SELECT id, min_time, max_time FROM manifests WHERE stream_id = @stream_id AND state = 'live' ORDER BY day, id;
 
 -- name: NewestSealedDay :one
 -- The newest day with a live manifest up to one; -2147483648 if there is none.
