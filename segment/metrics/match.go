@@ -15,14 +15,10 @@ type matchers struct {
 	rest    []*labels.Matcher
 	nameIs  string // the name that is asked for, if hasName
 	hasName bool
-	bounded bool // only names in [from, to]
-	from    string
-	to      string
-	keys    keyRange
 }
 
 func compile(q Query) matchers {
-	out := matchers{bounded: q.bounded, from: q.from, to: q.to, keys: q.keys}
+	out := matchers{}
 	for _, m := range q.Matchers {
 		if m.Name != nameLabel {
 			out.rest = append(out.rest, m)
@@ -39,9 +35,6 @@ func compile(q Query) matchers {
 
 // name says whether a metric name matches.
 func (m *matchers) name(name string) bool {
-	if m.bounded && (name < m.from || name > m.to) {
-		return false
-	}
 	for _, x := range m.names {
 		if !x.Matches(name) {
 			return false
@@ -52,9 +45,6 @@ func (m *matchers) name(name string) bool {
 
 // key says whether the labels of a canonical label set match, the name aside. Both are sorted, so one walk over the labels serves all matchers.
 func (m *matchers) key(key string) bool {
-	if !m.keys.has(key) {
-		return false
-	}
 	rest := m.rest
 	for len(rest) > 0 && key != "" {
 		name, value, tail, ok := cutLabel(key)

@@ -1,22 +1,11 @@
 package metrics
 
 import (
-	"context"
 	"io"
-	"maps"
-	"math"
 	"slices"
 	"strings"
 
-	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/segment"
-)
-
-// Merge reads names in groups, and the series of a large name in ranges of their keys, so that it holds about so many samples, and series of sources, at once. Each
-// range walks over the name's keys again: smaller ones would save memory that is not needed.
-const (
-	mergeSamples = 4 << 20
-	mergeSeries  = 256 << 10
 )
 
 // Encode writes the head as a segment. Nothing may be appended meanwhile; readers are not disturbed.
@@ -24,141 +13,100 @@ func (h *Head) Encode(data, index io.Writer) (segment.Info, error) {
 	return Merge(data, index, []Source{h})
 }
 
-// Merge writes one segment of several sources, given in the order in which they were written. A sample that is in several is written once. The info's rows are
-// samples; it has no fields, since labels are not columns of a segment.
+// Merge writes one segment of several sources, heads and readers, given in the order in which they were written. A sample that is in several is written once. The
+// info's rows are samples; it has no fields, since labels are not columns of a segment.
+//
+// It walks over all sources at once, so that it holds one series, and of each reader some megabytes of the index and one page of chunks.
 func Merge(data, index io.Writer, in []Source) (segment.Info, error) {
-	groups, err := nameGroups(in)
-	if err != nil {
-		return segment.Info{}, err
-	}
-	w := newWriter(data, index)
-	for _, g := range groups {
-		queries, err := g.queries(in)
+	return merge(data, index, in, wholeBlock)
+}
+
+// merge holds blocks of the index up to a size as a whole.
+func merge(data, index io.Writer, in []Source, whole int) (segment.Info, error) {
+	var m merger
+	for rank, s := range in {
+		steps, err := walk(s, whole)
 		if err != nil {
 			return segment.Info{}, err
 		}
-		for _, q := range queries {
-			if err := mergeGroup(w, in, q); err != nil {
-				return segment.Info{}, err
-			}
+		if err := m.advance(&input{steps: steps, rank: rank}); err != nil {
+			return segment.Info{}, err
+		}
+	}
+	w := newWriter(data, index)
+	for len(m.open) > 0 {
+		if err := m.series(w); err != nil {
+			return segment.Info{}, err
 		}
 	}
 	return w.close()
 }
 
-func mergeGroup(w *writer, in []Source, q Query) error {
-	ctx := context.Background()
-	series, err := Select(ctx, in, q)
-	if err != nil {
+// input is one source of a merge and the series on which it stands.
+type input struct {
+	position
+	steps walker
+	rank  int // in the order of writing
+}
+
+func (x *input) compare(y *input) int {
+	if c := x.position.compare(&y.position); c != 0 {
+		return c
+	}
+	return x.rank - y.rank
+}
+
+// merger merges walks.
+type merger struct {
+	open []*input // that are not at their end: the one that stands on the first series is the last
+	same []*input // that stand on one series
+	at   position // the series with what all of them have
+}
+
+// series writes the next series.
+func (m *merger) series(w *writer) error {
+	n := len(m.open) - 1
+	first := m.open[n]
+	m.same = append(m.same[:0], first)
+	for n > 0 && m.open[n-1].key == first.key && m.open[n-1].name == first.name {
+		n--
+		m.same = append(m.same, m.open[n])
+	}
+	m.open = m.open[:n]
+	at := &m.at
+	at.name, at.key, at.chunks, at.exemplars = first.name, strings.Clone(first.key), at.chunks[:0], at.exemplars[:0]
+	for _, x := range m.same {
+		at.chunks, at.exemplars = append(at.chunks, x.chunks...), append(at.exemplars, x.exemplars...)
+	}
+	if len(at.exemplars) > 0 {
+		at.exemplars = sortExemplars(at.exemplars)
+	}
+	if err := w.series(at); err != nil {
 		return err
 	}
-	exemplars, err := Exemplars(ctx, in, q)
-	if err != nil {
-		return err
-	}
-	byKey := make(map[string][]millstream.Exemplar, len(exemplars))
-	for _, e := range exemplars {
-		byKey[e.Key] = e.Exemplars
-	}
-	series = withExemplarsOnly(series, exemplars)
-	for i := range series {
-		if err := w.series(&series[i], byKey[series[i].Key]); err != nil {
+	for _, x := range slices.Backward(m.same) {
+		if err := m.advance(x); err != nil {
 			return err
 		}
-		series[i].Chunks = nil
 	}
 	return nil
 }
 
-// withExemplarsOnly adds the series that have exemplars but no samples.
-func withExemplarsOnly(series []Series, exemplars []SeriesExemplars) []Series {
-	var only []Series
-	for _, e := range exemplars {
-		s := Series{Name: millstream.LabelValue(e.Key, nameLabel), Key: e.Key}
-		if _, found := slices.BinarySearchFunc(series, &s, func(a Series, b *Series) int { return compareSeries(&a, b) }); !found {
-			only = append(only, s)
-		}
+// advance moves an input that is not among the open ones to its next series, and puts it among them. Where sources have the same series, or each has a stretch of its
+// own, its place is near the end; so it is looked for from there, in steps that double.
+func (m *merger) advance(x *input) error {
+	ok, err := x.steps.next(&x.position)
+	if !ok || err != nil {
+		return err
 	}
-	if len(only) == 0 {
-		return series
+	hi, step := len(m.open), 1
+	lo := hi - step
+	for lo >= 0 && x.compare(m.open[lo]) > 0 {
+		hi, step = lo, 2*step
+		lo -= step
 	}
-	slices.SortFunc(only, func(a, b Series) int { return compareSeries(&a, &b) })
-	return mergeTwo(series, only)
-}
-
-// nameGroup is a range of names, both ends included.
-type nameGroup struct {
-	from, to string
-	series   int // of all sources; one that several have counts for each
-	parts    int // to read it in
-}
-
-// nameGroups divides the names of all sources into groups that can be held at once. A name that is too large for that is a group of several parts.
-func nameGroups(in []Source) ([]nameGroup, error) {
-	counts := map[string]int{"": 0} // a series may have no name
-	samples, series := int64(0), int64(0)
-	for _, s := range in {
-		samples += s.Samples()
-		names, err := s.Names()
-		if err != nil {
-			return nil, err
-		}
-		for _, n := range names {
-			counts[n.Name] += n.Series
-			series += int64(n.Series)
-		}
-	}
-	most := mergeSeries
-	if samples > mergeSamples {
-		most = min(most, max(int(series*mergeSamples/samples), 1))
-	}
-	var out []nameGroup
-	for _, name := range slices.Sorted(maps.Keys(counts)) {
-		n := counts[name]
-		if k := len(out) - 1; k >= 0 && out[k].series+n <= most {
-			out[k].to, out[k].series = name, out[k].series+n
-			continue
-		}
-		out = append(out, nameGroup{from: name, to: name, series: n, parts: n/most + 1})
-	}
-	return out, nil
-}
-
-// queries read the group, one part after the other.
-func (g *nameGroup) queries(in []Source) ([]Query, error) {
-	q := Query{Min: math.MinInt64, Max: math.MaxInt64, from: g.from, to: g.to, bounded: true}
-	if g.parts == 1 {
-		return []Query{q}, nil
-	}
-	keys, err := someKeys(in, q)
-	if err != nil || len(keys) == 0 {
-		return []Query{q}, err
-	}
-	var out []Query
-	for i := 1; i < g.parts; i++ {
-		if end := keys[i*len(keys)/g.parts]; q.keys.above == nil || end > *q.keys.above {
-			q.keys.upto = &end
-			out = append(out, q)
-			q.keys = keyRange{above: &end}
-		}
-	}
-	return append(out, q), nil
-}
-
-// someKeys is every so-manieth key of each source, sorted: they say how the series of all are spread.
-func someKeys(in []Source, q Query) ([]string, error) {
-	const every = 64
-	var keys []string
-	q.KeysOnly = true
-	for _, s := range in {
-		series, err := s.Select(context.Background(), q)
-		if err != nil {
-			return nil, err
-		}
-		for i := every / 2; i < len(series); i += every {
-			keys = append(keys, strings.Clone(series[i].Key))
-		}
-	}
-	slices.Sort(keys)
-	return keys, nil
+	lo = max(lo, 0)
+	k, _ := slices.BinarySearchFunc(m.open[lo:hi], x, func(y, x *input) int { return x.compare(y) })
+	m.open = slices.Insert(m.open, lo+k, x)
+	return nil
 }

@@ -3,6 +3,8 @@ package metrics
 import (
 	"bytes"
 	"fmt"
+	"io"
+	"math"
 	"slices"
 	"testing"
 
@@ -33,51 +35,77 @@ func partsHead(t *testing.T, first, n int) *Head {
 	return h
 }
 
-// A name is read in parts that hold each of its series once, in order, and a merge of parts writes what one of the whole does.
+// wholeInParts has all but the smallest blocks read in parts, and most parts end within a series.
+const wholeInParts = 1 << 10
+
+// A merge that reads the index of its sources in parts, each less than a name's and many times more than a series', writes what one that holds all of it does.
 func TestMergeInParts(t *testing.T) {
 	in := []Source{encode(t, partsHead(t, 0, 3000)), encode(t, partsHead(t, 1500, 3000)), partsHead(t, 2000, 500)}
-	var whole bytes.Buffer
-	if _, err := Merge(&whole, &bytes.Buffer{}, in); err != nil {
+	var whole, parts, wholeIndex, partsIndex bytes.Buffer
+	if _, err := merge(&whole, &wholeIndex, in, math.MaxInt); err != nil {
 		t.Fatal(err)
 	}
-	g := nameGroup{from: "large", to: "large", parts: 7}
-	queries, err := g.queries(in)
-	if err != nil || len(queries) != 7 {
-		t.Fatalf("%d parts, %v", len(queries), err)
-	}
-	var keys []string
-	for _, q := range queries {
-		part, err := Select(t.Context(), in, q)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(part) < 300 || len(part) > 1200 {
-			t.Errorf("a part of %d series of 4500", len(part))
-		}
-		for i := range part {
-			keys = append(keys, part[i].Key)
-		}
-	}
-	if len(keys) != 4500 || !slices.IsSorted(keys) || len(slices.Compact(keys)) != 4500 {
-		t.Fatalf("%d keys, sorted %v, or one twice", len(keys), slices.IsSorted(keys))
-	}
-	var parts bytes.Buffer
-	w := newWriter(&parts, &bytes.Buffer{})
-	for _, g := range []nameGroup{{from: "", to: "a", parts: 1}, g, {from: "z", to: "z", parts: 3}} {
-		queries, err := g.queries(in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, q := range queries {
-			if err := mergeGroup(w, in, q); err != nil {
-				t.Fatal(err)
+	large := 0
+	for _, s := range in[:2] {
+		for _, e := range s.(*Reader).blocks {
+			if e.raw > wholeInParts {
+				large++
 			}
 		}
 	}
-	if _, err := w.close(); err != nil {
+	if large < 2 {
+		t.Fatalf("%d blocks are larger than a part", large)
+	}
+	if _, err := merge(&parts, &partsIndex, in, wholeInParts); err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(parts.Bytes(), whole.Bytes()) {
+	if !bytes.Equal(parts.Bytes(), whole.Bytes()) || !bytes.Equal(partsIndex.Bytes(), wholeIndex.Bytes()) {
 		t.Error("a merge in parts wrote other bytes")
 	}
+	r := open(t, parts.Bytes(), partsIndex.Bytes())
+	series, err := r.Select(t.Context(), everything)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.IsSortedFunc(series, func(a, b Series) int { return compareSeries(&a, &b) }) {
+		t.Error("the series are not in order")
+	}
+	count := map[string]int{}
+	for i := range series {
+		count[series[i].Name]++
+	}
+	if count["large"] != 4500 || count["a"] != 45 || count["z"] != 45 {
+		t.Errorf("series by name: %v", count)
+	}
+}
+
+// Damage of a block that is read in parts is found, at the latest at its end.
+func TestDamageInParts(t *testing.T) {
+	var data, index bytes.Buffer
+	if _, err := partsHead(t, 0, 3000).Encode(&data, &index); err != nil {
+		t.Fatal(err)
+	}
+	r := open(t, data.Bytes(), index.Bytes())
+	names, err := r.names.get(r.readNames)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := r.blocks[names[len(names)-1].at.block]
+	end := int(last.offset) + last.size
+	for at := 0; at < end; at += end / 40 {
+		b := bytes.Clone(index.Bytes())
+		b[at] ^= 1
+		if _, err := merge(io.Discard, io.Discard, []Source{open(t, data.Bytes(), b)}, wholeInParts); err == nil {
+			t.Errorf("a merge of an index with another bit at %d", at)
+		}
+	}
+}
+
+func open(t *testing.T, data, index []byte) *Reader {
+	t.Helper()
+	r, err := Open(bytes.NewReader(data), int64(len(data)), bytes.NewReader(index), int64(len(index)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }

@@ -167,3 +167,6 @@ func (d *decoder) skip(kind byte, depth int) {
 
 // stringOf views bytes as a string for the time of a call.
 func stringOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+// bytesOf views a string as bytes that nobody changes.
+func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }

@@ -45,17 +45,6 @@ type Query struct {
 	Min, Max int64 // milliseconds, both included
 	Matchers []*labels.Matcher
 	KeysOnly bool // leave Series.Chunks empty
-
-	bounded  bool // only names in [from, to]
-	from, to string
-	keys     keyRange
-}
-
-// keyRange is a range of series by their keys, above one and up to another; nil: without that end.
-type keyRange struct{ above, upto *string }
-
-func (r *keyRange) has(key string) bool {
-	return (r.above == nil || key > *r.above) && (r.upto == nil || key <= *r.upto)
 }
 
 func (q Query) overlaps(first, last int64) bool { return first <= q.Max && last >= q.Min }

@@ -17,11 +17,7 @@ func (q Query) MarshalBinary() ([]byte, error) {
 	if q.KeysOnly {
 		flags |= 1
 	}
-	if q.bounded {
-		flags |= 2
-	}
-	dst := append(binary.AppendVarint(binary.AppendVarint(nil, q.Min), q.Max), flags)
-	dst = appendString(appendString(dst, q.from), q.to)
+	dst := append(binary.AppendVarint(binary.AppendVarint(nil, q.Min), q.Max), flags, 0, 0) // two texts that are not used any more
 	dst = binary.AppendUvarint(dst, uint64(len(q.Matchers)))
 	for _, m := range q.Matchers {
 		dst = appendString(appendString(append(dst, byte(m.Type)), m.Name), m.Value)
@@ -34,8 +30,9 @@ func (q *Query) UnmarshalBinary(b []byte) error {
 	d := decoder{b: b}
 	out := Query{Min: d.varint(), Max: d.varint()}
 	flags := d.byte()
-	out.KeysOnly, out.bounded = flags&1 != 0, flags&2 != 0
-	out.from, out.to = d.text(), d.text()
+	out.KeysOnly = flags&1 != 0
+	d.text()
+	d.text()
 	for range d.count(3) {
 		kind := labels.MatchType(d.byte())
 		m, err := labels.NewMatcher(kind, d.text(), d.text())

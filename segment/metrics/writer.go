@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/segment"
@@ -42,8 +43,11 @@ type writer struct {
 	parquet     *parquet.GenericWriter[row]
 	builder     indexBuilder
 	rows        []row
+	bytes       []byte // of the chunks of rows
 	inGroup     int
 	floats      run
+	sorted      []ranked
+	overlap     overlap
 	hists       histogramPacker
 	enc         encoder
 	it          Iterator
@@ -90,18 +94,18 @@ func newWriter(data, index io.Writer) *writer {
 	return w
 }
 
-// series writes one series. Series must come in order, each once.
-func (w *writer) series(s *Series, exemplars []millstream.Exemplar) error {
-	if w.started && compareSeries(&Series{Name: w.lastName, Key: w.lastKey}, s) >= 0 {
-		return millstream.Errorf(millstream.Internal, "series are not in order: %q after %q", s.Key, w.lastKey)
+// series writes one series. Series must come in order, each once. The key stays with the writer.
+func (w *writer) series(s *position) error {
+	if w.started && (&position{name: w.lastName, key: w.lastKey}).compare(s) >= 0 {
+		return millstream.Errorf(millstream.Internal, "series are not in order: %q after %q", s.key, w.lastKey)
 	}
-	w.started, w.lastName, w.lastKey = true, s.Name, s.Key
+	w.started, w.lastName, w.lastKey = true, s.name, s.key
 	before := w.builder.rowCount
-	if err := w.chunks(s); err != nil {
+	if err := w.chunks(s.chunks); err != nil {
 		return err
 	}
-	if len(exemplars) > 0 {
-		c := encodeExemplars(exemplars)
+	if len(s.exemplars) > 0 {
+		c := encodeExemplars(s.exemplars)
 		if err := w.row(&c); err != nil {
 			return err
 		}
@@ -113,29 +117,29 @@ func (w *writer) series(s *Series, exemplars []millstream.Exemplar) error {
 	return nil
 }
 
-// chunks writes the samples of a series as rows. Chunks that are full and overlap nothing are copied; all others are read and packed anew.
-func (w *writer) chunks(s *Series) error {
-	if reusable(s.Chunks) {
-		for i := range s.Chunks {
-			if err := w.row(&s.Chunks[i]); err != nil {
-				return err
-			}
-		}
-		return nil
+// chunks writes the samples of a series as rows, of chunks in the order in which they were written.
+func (w *writer) chunks(cs []Chunk) error {
+	if !slices.ContainsFunc(cs, func(c Chunk) bool { return c.isHistogram() }) {
+		return w.floatChunks(cs)
 	}
-	w.it.Reset(s.Chunks)
-	for kind := w.it.Next(); kind != chunkenc.ValNone; kind = w.it.Next() {
-		if err := w.sample(kind); err != nil {
-			return err
-		}
-	}
-	if err := w.it.Err(); err != nil {
+	if err := w.samplesOf(cs); err != nil {
 		return err
 	}
 	if err := w.flushHistograms(); err != nil {
 		return err
 	}
 	return w.flushFloats()
+}
+
+// samplesOf walks over the samples of chunks.
+func (w *writer) samplesOf(cs []Chunk) error {
+	w.it.Reset(cs)
+	for kind := w.it.Next(); kind != chunkenc.ValNone; kind = w.it.Next() {
+		if err := w.sample(kind); err != nil {
+			return err
+		}
+	}
+	return w.it.Err()
 }
 
 // sample adds the sample on which the iterator stands.
@@ -176,16 +180,6 @@ func (w *writer) writeChunks(cs []Chunk) error {
 	return nil
 }
 
-func reusable(cs []Chunk) bool {
-	for i := range cs {
-		c := &cs[i]
-		if c.raw != nil || c.Enc != EncFloats || c.Count < maxChunkSamples/2 && i+1 < len(cs) || i > 0 && cs[i-1].Max >= c.Min {
-			return false
-		}
-	}
-	return true
-}
-
 func (w *writer) float(t, start int64, v float64) error {
 	r := &w.floats
 	if start != 0 && r.Starts == nil {
@@ -206,16 +200,21 @@ func (w *writer) flushFloats() error {
 	if len(r.Times) == 0 {
 		return nil
 	}
-	c := packFloats(&w.enc, r)
+	c := r.chunk()
+	c.raw, c.Enc = nil, EncFloats
+	w.enc.buf = w.enc.encodeFloats(w.enc.buf[:0], r)
+	c.Data = w.enc.buf
 	r.Times, r.Values, r.Starts = r.Times[:0], r.Values[:0], nil
 	return w.row(&c)
 }
 
-// row adds a row of the current series.
+// row adds a row of the current series. The bytes of the chunk are copied, since rows are written some at a time.
 func (w *writer) row(c *Chunk) error {
-	r := row{Name: w.lastName, Min: c.Min, Max: c.Max, Count: int32(c.Count), Encoding: int32(c.Enc), Chunk: c.Data}
+	from := len(w.bytes)
+	w.bytes = append(w.bytes, c.Data...)
+	r := row{Name: w.lastName, Min: c.Min, Max: c.Max, Count: int32(c.Count), Encoding: int32(c.Enc), Chunk: w.bytes[from:len(w.bytes):len(w.bytes)]}
 	if w.builder.beginRow(w.lastName, w.lastKey, c) {
-		r.Labels = []byte(w.lastKey)
+		r.Labels = bytesOf(w.lastKey)
 	}
 	w.rows = append(w.rows, r)
 	w.note(c)
@@ -239,7 +238,7 @@ func (w *writer) flushRows() error {
 	}
 	w.inGroup += len(w.rows)
 	clear(w.rows)
-	w.rows = w.rows[:0]
+	w.rows, w.bytes = w.rows[:0], w.bytes[:0]
 	if w.inGroup < rowGroupRows {
 		return nil
 	}

@@ -1,0 +1,246 @@
+package metrics
+
+import (
+	"context"
+	"encoding/binary"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/segment"
+)
+
+// position is the series on which a walk stands.
+type position struct {
+	name, key string
+	chunks    []Chunk // in the order in which they were written
+	exemplars []millstream.Exemplar
+}
+
+func (p *position) compare(q *position) int {
+	if c := strings.Compare(p.name, q.name); c != 0 {
+		return c
+	}
+	return strings.Compare(p.key, q.key)
+}
+
+// walker walks over all series of a source, by name and key.
+type walker interface {
+	// next puts p on the next series; ok is false at the end. The key and the bytes of the chunks are valid until the next call.
+	next(p *position) (ok bool, err error)
+}
+
+func walk(s Source, whole int) (walker, error) {
+	switch s := s.(type) {
+	case *Head:
+		return s.walk(), nil
+	case *Reader:
+		return s.walk(whole)
+	}
+	return nil, millstream.Errorf(millstream.Internal, "a source of type %T cannot be merged", s)
+}
+
+// headWalk walks over a head to which nothing is appended meanwhile.
+type headWalk struct {
+	families []*family // not begun
+	series   []*headSeries
+}
+
+func (h *Head) walk() *headWalk {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	w := &headWalk{families: make([]*family, 0, len(h.families))}
+	for _, f := range h.families {
+		w.families = append(w.families, f)
+	}
+	slices.SortFunc(w.families, func(a, b *family) int { return strings.Compare(a.name, b.name) })
+	return w
+}
+
+func (w *headWalk) next(p *position) (bool, error) {
+	for len(w.series) == 0 {
+		if len(w.families) == 0 {
+			return false, nil
+		}
+		w.series = slices.SortedFunc(slices.Values(w.families[0].series), func(a, b *headSeries) int { return strings.Compare(a.key, b.key) })
+		w.families = w.families[1:]
+	}
+	s := w.series[0]
+	w.series = w.series[1:]
+	x, open := s.snapshot()
+	p.name, p.key, p.chunks, p.exemplars = x.Name, x.Key, open.chunks(x.Chunks), p.exemplars[:0]
+	if s.extra != nil {
+		p.exemplars = append(p.exemplars, s.extra.exemplars...)
+	}
+	return true, nil
+}
+
+// readerWalk walks over a segment. It holds a block of the index, or a piece of it, and one page of chunks, since both are in the order of series.
+type readerWalk struct {
+	r     *Reader
+	names []nameEntry // the current one and those after it
+	left  int         // series of the current name that are left
+	block int         // that is read; -1 before the first
+	whole int         // up to which size blocks are held as a whole
+	in    blockReader
+	key   []byte
+	sizes []uint64 // of the chunks of the current series
+	row   int64    // the next one
+
+	data    io.ReaderAt
+	pages   []page // the current one and those after it
+	pageEnd int64  // the first row that is not in it
+	buf     pageBuffer
+	at      int // where the next row is in the page
+}
+
+func (r *Reader) walk(whole int) (*readerWalk, error) {
+	names, err := r.names.get(r.readNames)
+	if err != nil {
+		return nil, err
+	}
+	pages, err := r.pages.get(r.readPages)
+	if err != nil {
+		return nil, err
+	}
+	return &readerWalk{r: r, names: names, block: -1, whole: whole, data: segment.Bind(context.Background(), r.data), pages: pages}, nil
+}
+
+func (w *readerWalk) next(p *position) (bool, error) {
+	for w.left == 0 {
+		if ok, err := w.nextName(); !ok || err != nil {
+			return false, err
+		}
+	}
+	w.left--
+	rest := w.in.in.b
+	for !w.series(p) {
+		more, err := w.in.fill(rest)
+		if err != nil {
+			return false, err
+		}
+		if !more {
+			return false, errDamaged("the series of a name")
+		}
+		rest = w.in.in.b
+	}
+	return true, w.load(p)
+}
+
+// series reads what the index says of the next series. It is false, and nothing is changed but the place, if that is wrong or not whole.
+func (w *readerWalk) series(p *position) bool {
+	d := &w.in.in
+	shared := d.uvarint()
+	rest := d.bytes(d.count(1))
+	p.chunks, w.sizes = p.chunks[:0], w.sizes[:0]
+	last := int64(0)
+	for range d.count(5) {
+		c, size, ok := d.row(last)
+		if !ok {
+			return false
+		}
+		p.chunks, w.sizes, last = append(p.chunks, c), append(w.sizes, size), c.Max
+	}
+	if d.bad || shared > uint64(len(w.key)) {
+		return false
+	}
+	w.key = append(w.key[:shared], rest...)
+	p.name, p.key = w.names[0].name, stringOf(w.key)
+	return true
+}
+
+// load reads the chunks of the series.
+func (w *readerWalk) load(p *position) (err error) {
+	kept := p.chunks[:0]
+	p.exemplars = p.exemplars[:0]
+	for i, c := range p.chunks {
+		if c.Data, err = w.take(i > 0); err != nil {
+			return err
+		}
+		if uint64(len(c.Data)) != w.sizes[i] {
+			return errDamaged("the length of a chunk")
+		}
+		if c.Enc != EncExemplars {
+			kept = append(kept, c)
+		} else if p.exemplars, err = decodeExemplars(&c); err != nil {
+			return err
+		}
+	}
+	p.chunks = kept
+	return nil
+}
+
+// nextName goes on with the first series of the next name.
+func (w *readerWalk) nextName() (ok bool, err error) {
+	if w.block >= 0 {
+		if n := &w.names[0]; w.row != n.firstRow+n.rows {
+			return false, errDamaged("the rows of a name")
+		}
+		w.names = w.names[1:]
+	}
+	if len(w.names) == 0 {
+		return false, nil
+	}
+	n := &w.names[0]
+	if n.at.block != w.block {
+		if err := w.nextBlock(n.at.block); err != nil {
+			return false, err
+		}
+	}
+	if n.at.offset != w.in.at() {
+		return false, errDamaged("the series of a name")
+	}
+	w.key, w.left = w.key[:0], n.series
+	return true, nil
+}
+
+func (w *readerWalk) nextBlock(block int) error {
+	if w.block >= 0 {
+		if err := w.in.end(); err != nil {
+			return err
+		}
+	}
+	if block < 0 || block >= len(w.r.blocks) {
+		return errDamaged("a block of the index is missing")
+	}
+	w.block = block
+	return w.in.open(w.r, w.r.blocks[block], w.whole)
+}
+
+// take gives the bytes of the next row, and keeps what it gave before if that is still needed.
+func (w *readerWalk) take(keep bool) ([]byte, error) {
+	if w.row == w.pageEnd {
+		if err := w.nextPage(keep); err != nil {
+			return nil, err
+		}
+	}
+	rest := w.buf.raw[w.at:]
+	if len(rest) < 4 {
+		return nil, errDamaged("a page of chunks")
+	}
+	n := binary.LittleEndian.Uint32(rest)
+	if rest = rest[4:]; uint64(n) > uint64(len(rest)) {
+		return nil, errDamaged("a page of chunks")
+	}
+	w.at += 4 + int(n)
+	w.row++
+	return rest[:n:n], nil
+}
+
+func (w *readerWalk) nextPage(keep bool) error {
+	if w.row > 0 {
+		w.pages = w.pages[1:]
+	}
+	if len(w.pages) == 0 || w.at != len(w.buf.raw) {
+		return errDamaged("a page of chunks")
+	}
+	if w.pageEnd = w.r.rows; len(w.pages) > 1 {
+		w.pageEnd = w.pages[1].firstRow
+	}
+	if keep {
+		w.buf.raw = nil
+	}
+	w.at = 0
+	return w.buf.read(w.data, w.r.dataSize, w.pages[0])
+}
