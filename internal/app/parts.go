@@ -183,7 +183,7 @@ func (p *parts) newAuth() (*auth.Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("[cipher].key: %w", err)
 	}
-	return auth.New(auth.Config{Store: p.store, Cipher: sealer, JWTSecret: p.cfg.Auth.JWTSecretOverride, AccessTTL: secs(p.cfg.Auth.TokenTTLSecs), Log: p.log, Now: p.clock})
+	return auth.New(auth.Config{Store: p.store, Cipher: sealer, JWTSecret: p.cfg.Auth.JWTSecretOverride, AccessTTL: secs(p.cfg.Auth.TokenTTLSecs), Log: p.log, Now: p.clock, Own: p.Now})
 }
 
 func openBucket(ctx context.Context, c *config.ObjectStore) (blob.Bucket, error) {

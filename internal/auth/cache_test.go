@@ -125,6 +125,36 @@ func TestTokenRightsFollowTheMaker(t *testing.T) {
 	}
 }
 
+// TestRightsAreNoOlderWhenTheDatabasesClockGoesBack, as it may with a failover: neither does the outage last longer for it, nor what was cached before.
+func TestRightsAreNoOlderWhenTheDatabasesClockGoesBack(t *testing.T) {
+	b := newBench(t)
+	own := &clock{b.clock.now()}
+	s, err := New(Config{Store: b.store, JWTSecret: "0123456789abcdef0123456789abcdef", Log: slog.New(slog.DiscardHandler), Now: b.clock.now, Own: own.now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Service = s
+	text, id := b.token(AllScopes, Owner)
+	if _, err := b.ask(text); err != nil {
+		t.Fatal(err)
+	}
+	own.advance(fresh)
+	b.store.set(func() { b.store.down = true })
+	if p, err := b.ask(text); err != nil || !p.Degraded {
+		t.Fatalf("%+v, %v while the database is away", p, err)
+	}
+	b.store.set(func() { b.store.down = false })
+	b.clock.advance(-time.Hour)
+	own.advance(pause)
+	if p, err := b.ask(text); err != nil || p.Degraded {
+		t.Fatalf("%+v, %v, want rights that are confirmed", p, err)
+	}
+	b.store.set(func() { delete(b.store.tokens, id) })
+	own.advance(fresh)
+	_, err = b.ask(text)
+	wantKind(t, "a token that was revoked", err, millstream.Unauthenticated)
+}
+
 func TestRevocationIsInForceWithinFiveSeconds(t *testing.T) {
 	b := newBench(t)
 	text, id := b.token(AllScopes, Owner)

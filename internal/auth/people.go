@@ -130,7 +130,7 @@ func (s *Service) Reinvite(ctx context.Context, p *Principal, user string, a Ent
 
 // AcceptInvite sets the password of whoever was invited and signs them in.
 func (s *Service) AcceptInvite(ctx context.Context, token, password string, from Origin, a Entry) (Grant, error) {
-	refund, err := s.throttles.enter("", from.key(), s.now())
+	refund, err := s.throttles.enter("", from.key(), s.own())
 	if err != nil {
 		return Grant{}, err
 	}
@@ -193,7 +193,7 @@ func (s *Service) ChangePassword(ctx context.Context, p *Principal, current, nex
 	if p.TokenID != "" {
 		return millstream.Errorf(millstream.Forbidden, "a password is changed by its owner, signed in; not by an API token")
 	}
-	refund, err := s.throttles.enter(p.Email, "user:"+p.User, s.now())
+	refund, err := s.throttles.enter(p.Email, "user:"+p.User, s.own())
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,10 @@ type Config struct {
 	JWTSecret string        // pins the signing secret; empty: keys of the database, which rotate
 	AccessTTL time.Duration // life of an access token; 0: 15 min
 	Log       *slog.Logger
-	Now       func() time.Time // nil: time.Now
+	Now       func() time.Time // the clock that nodes agree on: issue and expiry; nil: time.Now
+	// Own is the node's own clock, which tells what has passed within this process: the age of what is cached, attempts a minute. The other may go back, when the
+	// database fails over, and nobody is to be locked out for as long; nil: Now.
+	Own func() time.Time
 }
 
 // Service answers who is asking and changes who may ask. It is safe for concurrent use.
@@ -41,13 +44,16 @@ type Service struct {
 	sessions  *cache[string]
 	accessTTL time.Duration
 	log       *slog.Logger
-	now       func() time.Time
+	now, own  func() time.Time // see Config
 }
 
 // New makes a Service. It touches no database yet.
 func New(c Config) (*Service, error) {
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.Own == nil {
+		c.Own = c.Now
 	}
 	if c.AccessTTL == 0 {
 		c.AccessTTL = defaultAccessTTL
@@ -58,8 +64,8 @@ func New(c Config) (*Service, error) {
 	}
 	return &Service{
 		store: c.Store, keys: keys, cipher: c.Cipher, hasher: newHasher(), throttles: newThrottles(), refusals: newThrottle(perRefusals),
-		tokens: newCache[Hash](c.Now), sessions: newCache[string](c.Now),
-		accessTTL: c.AccessTTL, log: c.Log.With("component", "auth"), now: c.Now,
+		tokens: newCache[Hash](c.Own), sessions: newCache[string](c.Own),
+		accessTTL: c.AccessTTL, log: c.Log.With("component", "auth"), now: c.Now, own: c.Own,
 	}, nil
 }
 
@@ -96,7 +102,7 @@ var errWrongPassword = millstream.Errorf(millstream.Unauthenticated, "the e-mail
 // the slug to work in; empty: the user's first.
 func (s *Service) Login(ctx context.Context, email, password, organization string, from Origin, a Entry) (Grant, error) {
 	email = normalEmail(email)
-	refund, err := s.throttles.enter(email, from.key(), s.now())
+	refund, err := s.throttles.enter(email, from.key(), s.own())
 	if err != nil {
 		return Grant{}, err
 	}

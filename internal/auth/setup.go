@@ -49,7 +49,7 @@ func (s *Service) setupCode(seed []byte) string {
 
 // Setup creates the first owner for whoever has the one-time code, and signs them in.
 func (s *Service) Setup(ctx context.Context, code, email, password, slug string, from Origin, a Entry) (Grant, error) {
-	refund, err := s.throttles.enter("", from.key(), s.now())
+	refund, err := s.throttles.enter("", from.key(), s.own())
 	if err != nil {
 		return Grant{}, err
 	}
@@ -94,7 +94,7 @@ func (s *Service) setup(ctx context.Context, ok func(seed []byte) bool, email, p
 // Record writes an audit entry that belongs to no change in the database. Entries of refused calls are bounded per actor.
 func (s *Service) Record(ctx context.Context, a Entry) error {
 	if a.Outcome == Refused {
-		if _, ok := s.refusals.take(a.Actor, s.now()); !ok {
+		if _, ok := s.refusals.take(a.Actor, s.own()); !ok {
 			return nil
 		}
 	}

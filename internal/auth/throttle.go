@@ -30,7 +30,12 @@ func (t *throttle) take(key string, now time.Time) (wait time.Duration, ok bool)
 	wait = time.Duration(t.interval + t.burst)
 	cells := t.find(key)
 	for _, c := range cells {
-		if ahead := c.Load() - at; ahead <= t.burst {
+		old := c.Load()
+		if most := at + t.burst + t.interval; old > most { // no attempt leads there: the clock went back
+			c.CompareAndSwap(old, most)
+			old = most
+		}
+		if ahead := old - at; ahead <= t.burst {
 			ok = true
 		} else {
 			wait = min(wait, time.Duration(ahead-t.burst))

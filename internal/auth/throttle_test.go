@@ -119,3 +119,20 @@ func TestOriginKey(t *testing.T) {
 		}
 	}
 }
+
+// TestThrottleWhenTheClockGoesBack: who has tried too often waits for a minute at most, not until the clock is where it was.
+func TestThrottleWhenTheClockGoesBack(t *testing.T) {
+	th, now := newThrottle(5), time.Unix(1_800_000_000, 0)
+	for i := range 6 {
+		if _, ok := th.take("a", now); ok != (i < 5) {
+			t.Fatalf("attempt %d: %v", i, ok)
+		}
+	}
+	now = now.Add(-time.Hour)
+	if wait, ok := th.take("a", now); ok || wait > time.Minute {
+		t.Fatalf("taken: %v, wait %v", ok, wait)
+	}
+	if _, ok := th.take("a", now.Add(time.Minute)); !ok {
+		t.Fatal("it is refused a minute later")
+	}
+}
