@@ -224,8 +224,14 @@ func TestInvites(t *testing.T) {
 
 	owners := auth.Invite{Hash: hash("3"), User: h.owner.ID, ExpiresAt: now.Add(time.Hour)}
 	wantKind(t, h.Reinvite(ctx, h.org.ID, owners, auth.Admin, e), millstream.Forbidden)
+	check(t, h.Reinvite(ctx, h.org.ID, first, auth.Admin, e))
 	check(t, h.CreateOrganization(ctx, organization("other"), u.ID, e))
 	wantKind(t, h.Reinvite(ctx, h.org.ID, first, auth.Owner, e), millstream.Conflict) // belongs to others too
+	_, err = h.AcceptInvite(ctx, first.Hash, "taken over", now, e)
+	wantKind(t, err, millstream.NotFound) // and an invitation from before it gives nobody the rights there
+	if got := must(h.UserByEmail(ctx, u.Email))(t); got.Password != "p3" {
+		t.Fatalf("the password is %q", got.Password)
+	}
 }
 
 func TestSessions(t *testing.T) {

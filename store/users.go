@@ -221,7 +221,8 @@ func (s *Store) Reinvite(ctx context.Context, org millstream.OrgID, inv auth.Inv
 	return fail(err, "invite a member")
 }
 
-// AcceptInvite consumes a live invite, sets the password and ends the user's sessions; NotFound when it is unknown, used or expired.
+// AcceptInvite consumes a live invite, sets the password and ends the user's sessions; NotFound when it is unknown, used or expired, or
+// would change the password of somebody who belongs to other organizations by now.
 func (s *Store) AcceptInvite(ctx context.Context, hash auth.Hash, password string, now time.Time, a auth.Entry) (auth.User, error) {
 	var u auth.User
 	err := s.tx(ctx, func(q *db.Queries) error {
@@ -229,11 +230,21 @@ func (s *Store) AcceptInvite(ctx context.Context, hash auth.Hash, password strin
 		if err != nil {
 			return err
 		}
+		row, err := q.LockUser(ctx, id)
+		if err != nil {
+			return err
+		}
+		n, err := q.CountMemberships(ctx, id)
+		if err != nil {
+			return err
+		}
+		if n > 1 && row.PasswordHash != "" { // as Reinvite has it; the person joined another organization after it
+			return pgx.ErrNoRows
+		}
 		if err := setPassword(ctx, q, id, password, ""); err != nil {
 			return err
 		}
-		row, err := q.UserByID(ctx, id)
-		if err != nil {
+		if row, err = q.UserByID(ctx, id); err != nil {
 			return err
 		}
 		u = userOf(row)
