@@ -3,6 +3,7 @@ package cluster
 import (
 	"cmp"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -131,7 +132,7 @@ func (v *View) Owners(segment Key, most int) []millstream.Member {
 // the view's own.
 func (v *View) Reader(segment Key, most int, failed []millstream.NodeID) *millstream.Member {
 	takes := func(id millstream.NodeID) *millstream.Member {
-		if i, ok := v.find(id); ok && v.State(v.members[i]) == Up && !slices.Contains(failed, id) {
+		if i, ok := v.find(id); ok && v.state(&v.members[i]) == Up && !slices.Contains(failed, id) {
 			return &v.members[i]
 		}
 		return nil
@@ -167,7 +168,7 @@ func (v *View) Member(id millstream.NodeID) (millstream.Member, bool) {
 }
 
 func (v *View) find(id millstream.NodeID) (int, bool) {
-	return slices.BinarySearchFunc(v.members, id, func(m millstream.Member, id millstream.NodeID) int { return strings.Compare(string(m.ID), string(id)) })
+	return sort.Find(len(v.members), func(i int) int { return strings.Compare(string(id), string(v.members[i].ID)) }) // members are large to copy
 }
 
 // States of a member.
@@ -178,7 +179,9 @@ const (
 )
 
 // State is how a member of the view is.
-func (v *View) State(m millstream.Member) string {
+func (v *View) State(m millstream.Member) string { return v.state(&m) }
+
+func (v *View) state(m *millstream.Member) string {
 	switch {
 	case m.Draining:
 		return Draining
