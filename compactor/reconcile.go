@@ -17,8 +17,8 @@ import (
 const (
 	orphanShare = 20 // one in so many: 5 %
 	fewOrphans  = 100
-	pageObjects = 5000 // compared at a time
-	maxMissing  = 100  // of a report
+	pageObjects = 50_000 // compared at a time, some 20 MB: each page reads all manifests of a stream, whose keys are in no order of time
+	maxMissing  = 100    // of a report
 	indexExt    = ".index"
 )
 
