@@ -208,22 +208,26 @@ func verifyKilled(t *testing.T, dir string, cycle int, acked, sent map[int64]boo
 		t.Fatal(err)
 	}
 	lost, dup, ghost := 0, 0, 0
+	var which []int64
 	there := make(map[int64]bool, len(got))
 	for _, v := range got {
 		if there[v] {
 			dup++
+			which = append(which, v)
 		}
 		if !sent[v] {
 			ghost++
+			which = append(which, v)
 		}
 		there[v] = true
 	}
 	for v := range acked {
 		if !there[v] {
 			lost++
+			which = append(which, v)
 		}
 	}
 	if lost+dup+ghost > 0 || ready > 5*time.Second {
-		t.Fatalf("after cycle %d: lost %d, dup %d, ghost %d of %d; ready in %v", cycle, lost, dup, ghost, len(acked), ready)
+		t.Fatalf("after cycle %d: lost %d, dup %d, ghost %d of %d: %v …; ready in %v", cycle, lost, dup, ghost, len(acked), which[:min(len(which), 20)], ready)
 	}
 }

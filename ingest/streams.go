@@ -160,8 +160,8 @@ func (s *streams) learn(st store.Stream) *stream {
 		delete(s.forgotten, st.ID)
 		s.byKey[st.Key], s.byID[st.ID] = t, t
 	}
+	t.mu.Lock() // before others find it: with no limit of fields yet it would put all of theirs into overflow
 	s.mu.Unlock()
-	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.asked = s.now()
 	if t.max = st.MaxFields; t.max == 0 {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -129,4 +131,30 @@ func TestAKnownStreamWaitsLittle(t *testing.T) {
 		}
 		time.Sleep(catalogTimeout) // the last look-up ends
 	})
+}
+
+// A stream is found by other writes from the moment on that it is learnt: its fields and their limit must be there by then, or the first rows go into overflow.
+func TestALearntStreamIsFoundWhole(t *testing.T) {
+	t.Parallel()
+	st := store.Stream{ID: "one", Key: millstream.StreamKey{Org: testOrg, Signal: millstream.Logs, Name: "app"}}
+	b := rows("app", 0, 3)
+	for range 3000 {
+		s := newStreams(&hanging{}, 100, time.Now)
+		var finders sync.WaitGroup
+		for range 4 {
+			finders.Go(func() {
+				for {
+					if found := s.lookup(st.ID); found != nil {
+						if _, moved := found.admit(b); moved > 0 {
+							t.Errorf("%d values went into overflow", moved)
+						}
+						return
+					}
+					runtime.Gosched()
+				}
+			})
+		}
+		s.learn(st)
+		finders.Wait()
+	}
 }
