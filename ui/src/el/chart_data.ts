@@ -14,15 +14,25 @@ export interface Stats { last: number | null; min: number | null; avg: number | 
 
 export type Value = number | null | undefined; // null breaks the line, undefined does not
 
-/** Labels, `__name__` among them, that have the same value in all of several series. */
-export function commonLabels(list: readonly Pick<ChartSeries, "labels">[]): ReadonlySet<string> {
-  return new Set(list.length < 2 ? [] : Object.entries(list[0]!.labels ?? {}).filter(([k, v]) => list.every((s) => s.labels?.[k] === v)).map(([k]) => k));
+/** Labels, `__name__` among them, that do not tell several series apart: all have the same value, or the values only say what those of a shorter label say. */
+export function idleLabels(list: readonly Pick<ChartSeries, "labels">[]): ReadonlySet<string> {
+  if (list.length < 2) return new Set();
+  const columns = [...new Set(list.flatMap((s) => Object.keys(s.labels ?? {})))].map((key) => ({ key, values: list.map((s) => s.labels?.[key] ?? "") }));
+  const idle = new Set(columns.filter((c) => c.values.every((v) => v === c.values[0])).map((c) => c.key)), length = (c: { values: string[] }) => c.values.reduce((n, v) => n + v.length, 0);
+  const rest = columns.filter((c) => !idle.has(c.key) && c.key !== "__name__").sort((a, b) => length(a) - length(b));
+  const seen = new Set<string>(); // which series have equal values, of each label that tells them apart
+  for (const c of rest) {
+    const numbers = new Map<string, number>(), groups = c.values.map((v) => { if (!numbers.has(v)) numbers.set(v, numbers.size); return numbers.get(v); }).join();
+    if (seen.has(groups)) idle.add(c.key);
+    seen.add(groups);
+  }
+  return idle;
 }
 
-/** A series among others: the labels that tell it from them, those that all have, and its name where it tells something or nothing else does. */
-export function telling(labels: Record<string, string>, common: ReadonlySet<string>) {
-  const all = Object.entries(labels).filter(([k]) => k !== "__name__"), own = all.filter(([k]) => !common.has(k));
-  return { name: common.has("__name__") && own.length ? "" : labels.__name__ ?? "", own, shared: all.filter(([k]) => common.has(k)) };
+/** A series among others: the labels that tell it from them, the others, and its name where it tells something or nothing else does. */
+export function telling(labels: Record<string, string>, idle: ReadonlySet<string>) {
+  const all = Object.entries(labels).filter(([k]) => k !== "__name__"), own = all.filter(([k]) => !idle.has(k));
+  return { name: idle.has("__name__") && own.length ? "" : labels.__name__ ?? "", own, rest: all.filter(([k]) => idle.has(k)) };
 }
 
 /** Figures of a series over what is shown; NaN is no value. */

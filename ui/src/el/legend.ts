@@ -3,7 +3,7 @@ import { button, h, icon, s as svg, visible } from "../lib/dom.ts";
 import { count } from "../lib/format.ts";
 import { formatValue } from "../lib/units.ts";
 import type { ChartData } from "./chart.ts";
-import { type ChartSeries, commonLabels, type Stats, stats, telling } from "./chart_data.ts";
+import { type ChartSeries, idleLabels, type Stats, stats, telling } from "./chart_data.ts";
 import type { Look } from "./plot.ts";
 
 export interface LegendEvents { pick(name: string, add: boolean): void; focus(name: string | null): void; menu(s: ChartSeries, anchor: HTMLElement): void }
@@ -12,11 +12,11 @@ const figures = ["last", "min", "avg", "max", "sum"] as const;
 type Key = "name" | (typeof figures)[number];
 const STEP = 200; // rows that are added at a time
 
-/** The name of a series among others: what tells it from them first, label names stronger than their values, what all have last or left out. */
-function seriesName(s: Pick<ChartSeries, "name" | "labels">, common: ReadonlySet<string>, shared = true): (Node | string)[] {
+/** The name of a series among others: what tells it from them first, with stronger names of labels, the other labels last or left out. */
+function seriesName(s: Pick<ChartSeries, "name" | "labels">, idle: ReadonlySet<string>, whole = true): (Node | string)[] {
   if (!s.labels) return [visible(s.name)];
-  const t = telling(s.labels, common), labels = shared || t.own.length === 0 ? [...t.own, ...t.shared] : t.own, parts: (Node | string)[] = [visible(t.name)];
-  if (labels.length || t.name === "") parts.push(h("span", { class: "lg-p" }, "{"), ...labels.flatMap(([k, v], i) => [...(i ? [", "] : []), h(common.has(k) ? "span" : "b", null, visible(k)), "=", h("span", { class: "lg-v" }, `"${visible(v.length > 200 ? v.slice(0, 200) + "…" : v)}"`)]), h("span", { class: "lg-p" }, "}"));
+  const t = telling(s.labels, idle), labels = whole || t.own.length === 0 ? [...t.own, ...t.rest] : t.own, parts: (Node | string)[] = [visible(t.name)];
+  if (labels.length || t.name === "") parts.push(h("span", { class: "lg-p" }, "{"), ...labels.flatMap(([k, v], i) => [...(i ? [", "] : []), h(idle.has(k) ? "span" : "b", null, visible(k)), "=", h("span", { class: "lg-v" }, `"${visible(v.length > 200 ? v.slice(0, 200) + "…" : v)}"`)]), h("span", { class: "lg-p" }, "}"));
   return parts;
 }
 
@@ -27,7 +27,7 @@ export class Legend {
   private looks: ReadonlyMap<string, Look> = new Map();
   private sort: { key: Key; down: boolean } | undefined;
   private rows = STEP;
-  private common: ReadonlySet<string> = new Set(); // labels that have the same value in all series
+  private idle: ReadonlySet<string> = new Set(); // labels that do not tell the series apart
   private known = new WeakMap<ChartSeries, Stats>();
   private shown: ChartSeries[] | undefined;
 
@@ -51,7 +51,7 @@ export class Legend {
     if (d?.series !== this.shown) {
       this.rows = STEP;
       this.shown = d?.series;
-      this.common = commonLabels(d?.series ?? []);
+      this.idle = idleLabels(d?.series ?? []);
     }
     [this.d, this.only, this.looks] = [d, only, looks];
     this.draw();
@@ -95,11 +95,11 @@ export class Legend {
   }
 
   /** What tells a series from the others, where there is little room. */
-  short(s: ChartSeries) { return seriesName(s, this.common, false); }
+  short(s: ChartSeries) { return seriesName(s, this.idle, false); }
 
   private hidden(s: ChartSeries) { return this.only.size > 0 && !this.only.has(s.name); }
 
   private name(s: ChartSeries) {
-    return h("button", { type: "button", class: "lg-n", "data-series": s.name, "aria-pressed": String(!this.hidden(s)), title: `${visible(s.name)}\nClick shows this series alone, with ⌘ or Ctrl adds or removes it`, onclick: (e: MouseEvent) => this.on.pick(s.name, e.metaKey || e.ctrlKey) }, this.swatch(s.name), h("span", { class: "lg-l" }, seriesName(s, this.common, !this.d?.compact)));
+    return h("button", { type: "button", class: "lg-n", "data-series": s.name, "aria-pressed": String(!this.hidden(s)), title: `${visible(s.name)}\nClick shows this series alone, with ⌘ or Ctrl adds or removes it`, onclick: (e: MouseEvent) => this.on.pick(s.name, e.metaKey || e.ctrlKey) }, this.swatch(s.name), h("span", { class: "lg-l" }, seriesName(s, this.idle, !this.d?.compact)));
   }
 }

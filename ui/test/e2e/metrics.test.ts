@@ -124,9 +124,9 @@ test("a metric that is chosen is asked for as its type wants it; the legend says
   await page.keyboard.press("Enter");
   await until("the raw values are asked for", () => query() === "requests");
   await until("ten series", async () => /^10 series/.test(await status(page).innerText()));
-  for (const name of await page.locator(".lg-l").allInnerTexts()) assert.match(name, /^\{code="\d+", (instance|service)=/, name);
+  for (const name of await page.locator(".lg-l").allInnerTexts()) assert.match(name, /^\{code="\d+", job="[\w-]+", instance=/, name);
   await page.locator(".ch-plot .u-over").hover();
-  assert.match(await page.locator(".ch-tip li .ell").first().innerText(), /^\{code="\d+"/);
+  assert.match(await page.locator(".ch-tip li .ell").first().innerText(), /^\{code="\d+", job="[\w-]+"\}$/);
   await page.locator("textarea.ed-in").first().fill("sum()");
   await page.locator("textarea.ed-in").first().evaluate((e: HTMLTextAreaElement) => e.setSelectionRange(4, 4));
   await page.locator(".mb-name", { hasText: /^requests$/ }).click();

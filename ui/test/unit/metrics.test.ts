@@ -153,10 +153,11 @@ test("a metric is asked for as its type wants it", async () => {
 });
 
 test("a series among others is named by what tells it from them", async () => {
-  const { commonLabels, telling } = await import("../../src/el/chart_data.ts");
-  const of = (...list: Record<string, string>[]) => { const common = commonLabels(list.map((labels) => ({ labels }))); return list.map((l) => { const t = telling(l, common); return `${t.name}|${t.own.map(String)}|${t.shared.map(String)}`; }); };
+  const { idleLabels, telling } = await import("../../src/el/chart_data.ts");
+  const of = (...list: Record<string, string>[]) => { const idle = idleLabels(list.map((labels) => ({ labels }))); return list.map((l) => { const t = telling(l, idle); return `${t.name}|${t.own.map(String)}|${t.rest.map(String)}`; }); };
   assert.deepEqual(of({ __name__: "b", job: "api", le: "0.1", route: "/a" }, { __name__: "b", job: "api", le: "0.2", route: "/a" }), ["|le,0.1|job,api,route,/a", "|le,0.2|job,api,route,/a"]);
   assert.deepEqual(of({ __name__: "a", job: "x" }, { __name__: "b", job: "x" }), ["a||job,x", "b||job,x"], "the name where it differs");
   assert.deepEqual(of({ __name__: "a", job: "x" }), ["a|job,x|"], "alone it is whole");
   assert.deepEqual(of({ __name__: "a", job: "x" }, { __name__: "a", job: "x", le: "1" }), ["a||job,x", "|le,1|job,x"], "the name where nothing else tells it");
+  assert.deepEqual(of({ instance: "a-1", job: "a", le: "1" }, { instance: "b-1", job: "b", le: "1" }, { instance: "b-1", job: "b", le: "2" }), ["|job,a,le,1|instance,a-1", "|job,b,le,1|instance,b-1", "|job,b,le,2|instance,b-1"], "what says the same as a shorter label");
 });

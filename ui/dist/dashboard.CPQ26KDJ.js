@@ -1,1 +1,0 @@
-import"./c.UU67LTBU.js";import"./c.PFEM5FVU.js";import"./c.APK6SYFM.js";import"./c.MOAVTL4V.js";import"./c.HFG4MQIL.js";import"./c.UGY44GSC.js";import"./c.4UMSPVMD.js";import"./c.FAPPGTHN.js";import"./c.GRC6Y3EM.js";
