@@ -117,7 +117,7 @@ func (p *placed) shares(want map[string]float64) map[string]owner {
 	p.t.Helper()
 	var members map[string]owner
 	ids := slices.Sorted(maps.Keys(want))
-	mstest.WaitFor(p.t, 20*time.Second, fmt.Sprintf("%v own segments", ids), func() bool {
+	mstest.WaitFor(p.t, time.Minute, fmt.Sprintf("%v own segments", ids), func() bool {
 		members = p.members()
 		return slices.Equal(slices.Sorted(maps.Keys(members)), ids) && !slices.ContainsFunc(p.Nodes, func(n *mstest.Node) bool {
 			return n.Runs() && metric(p.t, n, "millstream_cluster_members") != float64(len(ids)+2) // with the router and the intake
@@ -172,7 +172,7 @@ func (p *placed) owners() map[string]string {
 // warmed waits until every querier has the indexes of all that it owns, and says so.
 func (p *placed) warmed() {
 	p.t.Helper()
-	mstest.WaitFor(p.t, 30*time.Second, "all caches are warm", func() bool {
+	mstest.WaitFor(p.t, time.Minute, "all caches are warm", func() bool {
 		members := p.members()
 		return !slices.ContainsFunc(p.Of("querier"), func(n *mstest.Node) bool {
 			m := members[n.ID]
