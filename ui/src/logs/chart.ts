@@ -1,14 +1,13 @@
 // The chart tab: a figure of the records that match, over time or as a table, put together without SQL; the statement can be taken on from there.
 import { explain, json } from "../lib/api.ts";
-import { may, orgPath } from "../lib/boot.ts";
-import { button, h, sending } from "../lib/dom.ts";
+import { may } from "../lib/boot.ts";
+import { button, h } from "../lib/dom.ts";
 import { count, plural } from "../lib/format.ts";
-import { copy, dialog, toast } from "../lib/layers.ts";
+import { copy, dialog } from "../lib/layers.ts";
 import { empty, failure, skeleton } from "../lib/states.ts";
 import { Chart, type ChartSeries } from "../el/chart.ts";
 import { isNumber, name } from "./filters.ts";
-import { add } from "../dashboard/grid.ts";
-import type { Panel } from "../dashboard/model.ts";
+import { keep } from "../dashboard/keep.ts";
 import type { LogsPage } from "./page.ts";
 import { bucketWidth } from "./counts.ts";
 import { shown, textOf } from "./record.ts";
@@ -104,33 +103,11 @@ export async function chart(box: HTMLElement, p: LogsPage, signal: AbortSignal) 
   await load();
 }
 
-interface Listed { id: string; name: string; editable: boolean; version: number; shared: boolean }
 
 async function addToDashboard(p: LogsPage, made: Made, statement: string) {
-  let list: Listed[];
-  try {
-    list = (await json<{ dashboards: Listed[] }>("/dashboards")).dashboards.filter((d) => d.editable);
-  } catch (e) { toast(explain(e).message, { error: true }); return; }
-  await dialog("Add to a dashboard", (close) => {
-    const title = h("input", { class: "in", id: "panel-title", value: `${functions[made.fn]!.text}${made.field ? ` of ${made.field}` : ""}${made.by.length ? ` by ${made.by.join(", ")}` : ""}`, maxlength: "200", required: true });
-    const where = h("select", { class: "in", id: "panel-where" }, h("option", { value: "" }, "A new dashboard"), list.map((d) => h("option", { value: d.id }, d.name))), problem = h("div", { class: "alert", role: "alert", hidden: true });
-    const panel = (id: number) => ({ id, title: title.value, type: made.kind === "table" ? "table" : "timeseries", grid: { x: 0, y: 0, w: 12, h: 8 }, targets: [{ ref: "A", language: "sql", statement, ...(made.kind === "table" ? { format: "table" } : {}) }], options: { ...(made.kind === "bars" ? { style: "bars", stack: "normal" } : {}), ...(made.kind === "stack" ? { stack: "normal", fill: 20 } : {}) } });
-    const submit = sending(async () => {
-      try {
-        let id = where.value;
-        if (!id) id = (await json<{ id: string }>("/dashboards", { body: { body: { title: title.value, time: { from: p.state.range.from, to: p.state.range.to }, panels: [panel(1)] } } })).id;
-        else {
-          const d = await json<Listed & { body: { panels: Panel[] } }>(`/dashboards/${encodeURIComponent(id)}`), panels = d.body.panels;
-          await json(`/dashboards/${encodeURIComponent(id)}`, { method: "PUT", headers: { "If-Match": `"${d.version}"` }, body: { shared: d.shared, body: { ...d.body, panels: add(panels, panel(Math.max(0, ...panels.map((x) => x.id)) + 1) as Panel) } } });
-        }
-        close();
-        toast("Panel added", { action: { text: "Open", on: () => { location.href = `${orgPath("dashboards")}/${encodeURIComponent(id)}`; } } });
-      } catch (err) {
-        const x = explain(err);
-        problem.hidden = false;
-        problem.textContent = x.status === 412 ? "Somebody changed the dashboard just now: try again." : [x.message, x.hint].filter(Boolean).join(" ");
-      }
-    });
-    return h("form", { onsubmit: submit }, problem, h("div", { class: "field" }, h("label", { for: "panel-title" }, "Title"), title), h("div", { class: "field" }, h("label", { for: "panel-where" }, "Dashboard"), where), h("div", { class: "acts" }, button({ text: "Cancel", on: () => close() }), h("button", { class: "btn primary" }, "Add")));
+  const title = `${functions[made.fn]!.text}${made.field ? ` of ${made.field}` : ""}${made.by.length ? ` by ${made.by.join(", ")}` : ""}`, table = made.kind === "table";
+  await keep({
+    title, name: "Logs", time: { from: p.state.range.from, to: p.state.range.to },
+    panel: (title) => ({ title, type: table ? "table" : "timeseries", targets: [{ ref: "A", language: "sql", statement, ...(table ? { format: "table" } : {}) }], options: { ...(made.kind === "bars" ? { style: "bars", stack: "normal" } : {}), ...(made.kind === "stack" ? { stack: "normal", fill: 20 } : {}) } }),
   });
 }

@@ -472,7 +472,8 @@ test("sharing: links, curl and Grafana; a saved view; a panel of a dashboard; th
   await page.getByRole("button", { name: "Add", exact: true }).click();
   await page.locator(".toast", { hasText: "Panel added" }).waitFor();
   const { dashboards } = await t.node.json<{ dashboards: { id: string; name: string }[] }>("GET", "/dashboards"), shop = dashboards.find((d) => d.name === "Shop")!;
-  const { body } = await t.node.json<{ body: { panels: { grid: { x: number; y: number }; options?: { unit?: string } }[] } }>("GET", `/dashboards/${shop.id}`);
+  const { body } = await t.node.json<{ body: { time?: { from: string }; panels: { grid: { x: number; y: number }; options?: { unit?: string } }[] } }>("GET", `/dashboards/${shop.id}`);
+  assert.equal(body.time?.from, "now-3h", "a new dashboard begins with the page's range of time");
   assert.deepEqual(body.panels.map((p) => p.options?.unit), ["ops", "ops", "s"]);
   assert.deepEqual(body.panels.map((p) => [p.grid.x, p.grid.y]), [[0, 0], [12, 0], [0, 8]], "each goes to the first free place");
 

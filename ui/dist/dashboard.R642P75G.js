@@ -1,1 +1,0 @@
-import"./c.VQDQC7KL.js";import"./c.PFEM5FVU.js";import"./c.APK6SYFM.js";import"./c.MOAVTL4V.js";import"./c.GZIW4CAH.js";import"./c.3WOC3CXE.js";import"./c.4UMSPVMD.js";import"./c.FAPPGTHN.js";import"./c.GRC6Y3EM.js";
