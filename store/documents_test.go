@@ -55,7 +55,7 @@ func TestDocumentVersionsAndUndo(t *testing.T) {
 	check(t, h.DeleteDocument(ctx, by, store.View, d.ID, 3, e))
 	_, err = h.Document(ctx, by, store.View, d.ID)
 	wantKind(t, err, millstream.NotFound)
-	if !strings.Contains(err.Error(), "owner@example.test deleted this view at 2026-11-30T12:01:00Z") {
+	if !strings.Contains(err.Error(), "owner@example.test deleted this view at "+e.At.Format(time.RFC3339)) {
 		t.Fatal(err)
 	}
 	_, err = h.UpdateDocument(ctx, by, store.View, d.ID, 3, text("x", `{}`), e)
@@ -119,7 +119,7 @@ func TestDocumentConcurrentWriters(t *testing.T) {
 			continue
 		}
 		wantKind(t, err, millstream.Conflict)
-		if !strings.Contains(err.Error(), "owner@example.test changed this dashboard at 2026-11-30T12:00:00Z: it is at version 2, your change is of version 1") {
+		if !strings.Contains(err.Error(), "owner@example.test changed this dashboard at "+now.Format(time.RFC3339)+": it is at version 2, your change is of version 1") {
 			t.Error(err)
 		}
 	}
