@@ -44,6 +44,7 @@ export class MetricsPage {
   private readonly edited = new Edited(this.runButton);
   private readonly progress = h("div", { class: "progress" }, h("i"));
   private readonly notes = h("div", { class: "mx-notes" });
+  private readonly guessed = new Set<string>(); // names that PromQL guessed about, of which the node was asked
   private readonly options = h("div", { class: "mq-foot" });
   private readonly bar = h("div", { class: "mx-bar" });
   private readonly body = h("div", { class: "mx-body" });
@@ -298,7 +299,13 @@ export class MetricsPage {
   /** PromQL guesses from a name's ending whether a metric is a counter; its sender has said that it is one. */
   private refuted(info: string) {
     const name = /might not be a counter.*: "(.+)" \(/.exec(info)?.[1];
-    return name !== undefined && this.browser.metaOf(name)?.type === "counter";
+    if (name === undefined) return false;
+    const type = this.browser.metaOf(name)?.type;
+    if (type === undefined && !this.guessed.has(name)) {
+      this.guessed.add(name);
+      this.browser.describe(name).then((m) => { if (m?.type === "counter") this.drawNotes(); }, () => this.guessed.delete(name));
+    }
+    return type === "counter";
   }
 
   private wrap(r: Result, query: string) {

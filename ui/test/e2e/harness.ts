@@ -145,6 +145,7 @@ export class Harness {
         await page.setViewportSize({ width: 1440, height: 900 });
       } else if (o.compare !== false && existsSync(file)) {
         const share = await difference(page, readFileSync(file), now, o.mask ?? []);
+        if (share > 0.002) mkdirSync(join(repo, ".cache"), { recursive: true });
         if (share > 0.002) writeFileSync(join(repo, ".cache", `${name}-${theme}.actual.png`), now);
         assert.ok(share <= 0.002, `${name}: ${(share * 100).toFixed(2)}% of the pixels differ from ${file}; see .cache/${name}-${theme}.actual.png`);
       }
