@@ -205,8 +205,8 @@ test("what fails says so, keeps what there is, and is tried again", async () => 
   await page.unroute("**/api/v1/cluster/ownership**");
   await page.goto(path("?segment=0199a0c4-7c1e-7000-8000-000000000042&stream=logs/nothing&remove=querier-7"));
   await page.getByText(/There is no live segment with the id/).waitFor();
-  await page.getByText(/there is no node "querier-7" among those that own segments/).waitFor();
-  await page.getByText(/there is no stream "nothing"/).waitFor();
+  await page.getByText(/there is no node "querier-7" among those that own segments/i).waitFor();
+  await page.getByText(/there is no stream "nothing"/i).waitFor();
   await page.getByRole("button", { name: "Show all segments" }).click();
   await page.locator(".ow-members tbody tr").waitFor();
 });
