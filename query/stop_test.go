@@ -137,9 +137,9 @@ func TestStopWhileWaiting(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_, _ = n.Run(ctx, query.Request{Org: org, Statement: endless, Range: day}, query.NewEncoder(query.JSON, &bytes.Buffer{}))
+		_, _ = n.Run(ctx, query.Request{Org: org, Statement: strings.Replace(endless, "FROM", "FROM app,", 1), Range: day}, query.NewEncoder(query.JSON, &bytes.Buffer{}))
 	}()
-	for len(n.Running(org)) == 0 {
+	for r := n.Running(org); len(r) == 0 || r[0].Sources == 0; r = n.Running(org) { // it has the turn when it has looked for its sources
 		time.Sleep(time.Millisecond)
 	}
 	got, _ := n.stopped(t, "SELECT ms FROM app", func(query.Progress) bool { return len(n.Running(org)) == 2 })

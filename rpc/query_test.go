@@ -237,13 +237,18 @@ type onWrite struct {
 func (w *onWrite) Write(p []byte) (int, error) { w.do(); return w.ResponseRecorder.Write(p) }
 
 func TestForwardEndsWithItsContext(t *testing.T) {
-	told := make(chan struct{})
-	c := connect(t, &Server{Query: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done(); close(told) })})
+	told, over := make(chan struct{}), make(chan struct{})
+	c := connect(t, &Server{Query: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		<-r.Context().Done()
+		close(told)
+		<-over // what it would answer now must not be first
+	})})
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if err := c.Forward(httptest.NewRecorder(), get("/").WithContext(ctx), nil); millstream.KindOf(err) != millstream.Timeout {
 		t.Errorf("%v", err)
 	}
+	close(over)
 	<-told
 }
 
