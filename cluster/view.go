@@ -46,6 +46,7 @@ type View struct {
 	keys      []Key               // of their ids
 	live      map[string]*roster  // by role
 	placement *Placement
+	readers   []int32 // into members, of the placement's nodes that are up; -1: it is not
 }
 
 // roster is who does the work of a role, in the order of ids.
@@ -89,6 +90,13 @@ func newView(members []millstream.Member, at time.Time, t Timeouts, last *View) 
 		}
 	}
 	v.placement = newPlacement(v.placeable(), last.placement)
+	v.readers = make([]int32, len(v.placement.nodes))
+	for i, n := range v.placement.nodes {
+		v.readers[i] = -1
+		if m, ok := v.find(n.Node); ok && v.state(&v.members[m]) == Up {
+			v.readers[i] = int32(m)
+		}
+	}
 	return v
 }
 
@@ -131,25 +139,28 @@ func (v *View) Owners(segment Key, most int) []millstream.Member {
 // Reader is the node to read a segment: its owner, or the first of its standbys, of most nodes in all, that is up and not among those that failed; nil: there is none. It is
 // the view's own.
 func (v *View) Reader(segment Key, most int, failed []millstream.NodeID) *millstream.Member {
-	takes := func(id millstream.NodeID) *millstream.Member {
-		if i, ok := v.find(id); ok && v.state(&v.members[i]) == Up && !slices.Contains(failed, id) {
-			return &v.members[i]
-		}
+	if len(v.readers) == 0 {
 		return nil
 	}
-	owner, ok := v.placement.Owner(segment) // takes a fraction of the time of a rank, and is nearly always up
-	if !ok {
-		return nil
-	}
-	if m := takes(owner.Node); m != nil {
+	if m := v.reader(v.placement.best(segment), failed); m != nil { // it takes a fraction of the time of a rank, and is nearly always up
 		return m
 	}
-	for _, r := range v.placement.Rank(segment, most) {
-		if m := takes(r.Node.Node); m != nil {
+	bids := v.placement.rank(segment)
+	for _, b := range bids[:min(max(most, 0), len(bids))] {
+		if m := v.reader(b, failed); m != nil {
 			return m
 		}
 	}
 	return nil
+}
+
+// reader is whose bid it is, if that node is up and not among those that failed.
+func (v *View) reader(b bid, failed []millstream.NodeID) *millstream.Member {
+	i := v.readers[b.index]
+	if i < 0 || slices.Contains(failed, v.members[i].ID) {
+		return nil
+	}
+	return &v.members[i]
 }
 
 // At is the database's time at which the members were read; zero if there were none.
