@@ -26,9 +26,10 @@ func batch(first, n int) []byte {
 }
 
 // BenchmarkIngestPerCPU writes batches of 500 records to sixteen streams and counts the processor time of every process of the product. It is for the ratio of
-// the two shapes, whatever the machine: rows per CPU second behind a router and two intakes, and of a standalone node.
+// the two shapes, whatever the machine: rows per CPU second behind a router and two intakes, and of a standalone node. The senders are as many as keep the
+// processors busy: with fewer, processes sleep and wake between batches, and that would be counted.
 func BenchmarkIngestPerCPU(b *testing.B) {
-	const rows, streams, senders = 500, 16, 4
+	const rows, streams, senders = 500, 16, 16
 	for _, shape := range []string{"standalone", "cluster"} {
 		b.Run(shape, func(b *testing.B) {
 			var entry *mstest.Node
