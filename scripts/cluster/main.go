@@ -3,11 +3,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
+	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -70,10 +73,14 @@ func run(ctx context.Context, binary, dir string, port int) error {
 		all[i] = &member{id: n.id, binary: binary, log: filepath.Join(dir, n.id+".log"), health: fmt.Sprintf("http://127.0.0.1:%d", httpPort(port, i))}
 		all[i].env = append(slices.Clip(env), "MS_NODE_ID="+n.id, fmt.Sprintf("MS_NODE_ROLES=[%q]", n.role), "MS_NODE_DATA_DIR="+filepath.Join(dir, n.id),
 			fmt.Sprintf("MS_HTTP_LISTEN=127.0.0.1:%d", httpPort(port, i)), fmt.Sprintf("MS_RPC_LISTEN=127.0.0.1:%d", 5100+port-5080+i), fmt.Sprintf("MS_OTLP_LISTEN=127.0.0.1:%d", otlpPort(port, i)))
-		if n.role != "intake" { // these would need an API token for it, which nobody has made yet
-			all[i].env = append(all[i].env, "MS_TELEMETRY_SELF_COLLECT=false")
-		}
-		all[i].start(ctx)
+	}
+	token, err := all[len(all)-1].telemetryToken(ctx, filepath.Join(dir, "self-telemetry.token"))
+	if err != nil {
+		return err
+	}
+	for _, m := range all {
+		m.env = append(m.env, "MS_SELF_TELEMETRY_CLUSTER_TOKEN="+token)
+		m.start(ctx)
 	}
 	defer func() {
 		for i := len(all) - 1; i >= 0; i-- {
@@ -126,6 +133,60 @@ func secret(file string) (string, error) {
 		err = os.WriteFile(file, b, 0o600)
 	}
 	return strings.TrimSpace(string(b)), err
+}
+
+// telemetryToken is the API token with which nodes without intake send their own telemetry. The first time there is none, and only a cluster can make one: so the
+// router runs alone for that.
+func (m *member) telemetryToken(ctx context.Context, file string) (string, error) {
+	kept, err := os.ReadFile(file)
+	if !os.IsNotExist(err) {
+		return strings.TrimSpace(string(kept)), err
+	}
+	router := &member{id: m.id, binary: m.binary, log: m.log, health: m.health, env: append(slices.Clip(m.env), "MS_TELEMETRY_SELF_COLLECT=false")}
+	router.start(ctx)
+	defer router.end()
+	if err := router.ready(ctx); err != nil {
+		return "", err
+	}
+	session, err := router.token(ctx, "login", "", map[string]any{"email": email, "password": password})
+	if err != nil {
+		return "", err
+	}
+	token, err := router.token(ctx, "tokens", session, map[string]any{"name": "telemetry of the nodes", "scopes": []string{"intake"}})
+	if err != nil {
+		return "", err
+	}
+	return token, os.WriteFile(file, []byte(token), 0o600)
+}
+
+// token is that of the reply to a POST below /api/v1/auth.
+func (m *member) token(ctx context.Context, call, credential string, body any) (string, error) {
+	b, err := json.Marshal(body)
+	if err != nil {
+		return "", err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, m.health+"/api/v1/auth/"+call, bytes.NewReader(b))
+	if err != nil {
+		return "", err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if credential != "" {
+		req.Header.Set("Authorization", "Bearer "+credential)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return "", err
+	}
+	var reply struct{ Token string }
+	if err := json.Unmarshal(text, &reply); err != nil || reply.Token == "" {
+		return "", fmt.Errorf("%s of %s answers %s: %s", call, m.id, resp.Status, text)
+	}
+	return reply.Token, nil
 }
 
 // member is a node, which is started again whenever it has ended.
