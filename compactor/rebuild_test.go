@@ -187,7 +187,7 @@ func TestOlderIndexesAreBuilt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	st, g := w.grown(500)
-	w.exec("UPDATE segments SET index_version = 1 WHERE id = $1", string(g.ID))
+	w.exec("UPDATE segment_rows SET index_version = 1 WHERE id = $1", string(g.ID))
 	got := w.rebuilt(w.compactor(old), st, g)
 	if got.Index.Checksum != g.Index.Checksum {
 		t.Error("an index that was of the present form already differs from what was built")
@@ -316,7 +316,7 @@ func TestIndexesOfMetricsAreBuilt(t *testing.T) {
 	if live := w.live(st); live[0].ID != g.ID {
 		t.Fatal("an index of metrics is rebuilt for a filter")
 	}
-	w.exec("UPDATE segments SET index_version = 0 WHERE id = $1", string(g.ID))
+	w.exec("UPDATE segment_rows SET index_version = 0 WHERE id = $1", string(g.ID))
 	got := w.rebuilt(w.compactor(old), st, g)
 	r, err := metrics.Open(w.reader(got.Data), got.Data.Length, w.reader(got.Index), got.Index.Length)
 	check(t, err)

@@ -50,8 +50,8 @@ func (c *Compactor) Seal(ctx context.Context, stream string) error {
 	return errors.Join(errs...)
 }
 
-// sealable says whether this node has seen for a while that all nodes know manifests. One of a release before would not find what is sealed, and would delete its
-// objects; it has no row any more while it drains, hence the wait. It cannot start again on this schema.
+// sealable says whether this node has seen for a while that all nodes know manifests. One of a release before cannot work any more once something is sealed; it has no row
+// while it drains, hence the wait. One that hangs for longer is refused when it comes back, and it cannot start again on this schema.
 func (c *Compactor) sealable(ctx context.Context) (bool, error) {
 	known, err := c.cfg.Catalog.ManifestsKnown(ctx)
 	if err != nil {

@@ -103,7 +103,7 @@ func BenchmarkFootprintsOf1M(b *testing.B) {
 	conn, err := pgx.Connect(ctx, url)
 	check(b, err)
 	defer conn.Close(ctx)
-	_, err = conn.Exec(ctx, `INSERT INTO segments (id, org_id, stream_id, signal, min_time, max_time, row_count, level, schema_version, data_key, data_offset, data_length, data_sum,
+	_, err = conn.Exec(ctx, `INSERT INTO segment_rows (id, org_id, stream_id, signal, min_time, max_time, row_count, level, schema_version, data_key, data_offset, data_length, data_sum,
 		index_key, index_offset, index_length, index_sum, node_id, incarnation)
 		SELECT gen_random_uuid(), $1, $2, 1, n, n, 1000, 0, 1, 'data/0123456789abcdef/' || n, 0, 1000000, md5(n::text), 'index/0123456789abcdef/' || n, 0, 50000, md5(n::text), 'node', 1
 		FROM generate_series(1, 1000000) AS n`, string(w.org), string(w.stream("app").ID))

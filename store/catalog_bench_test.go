@@ -43,14 +43,14 @@ func newLargeCatalog(b *testing.B) (*world, *pgx.Conn) {
 			SELECT gen_random_uuid() AS id, st.id AS stream, $2 - (i / $4)::bigint * ($3::bigint * 86400 * 1000000000 / ($5 / $4)) AS at, i
 			FROM generate_series(0, $5 - 1) AS i JOIN st ON st.n = i % $4
 		)
-		INSERT INTO segments (id, org_id, stream_id, signal, min_time, max_time, row_count, level, schema_version,
+		INSERT INTO segment_rows (id, org_id, stream_id, signal, min_time, max_time, row_count, level, schema_version,
 			data_key, data_offset, data_length, data_sum, index_key, index_offset, index_length, index_sum, wal_from, wal_to, node_id, incarnation, created_at, index_version)
 		SELECT id, $1, stream, 1, at - (CASE WHEN i / $4 % 100 = 7 THEN 30 * 3600 ELSE 900 END)::bigint * 1000000000, at - 1, 40000 + i % 1000, 2, 1,
 			'segments/' || $1 || '/logs/' || stream || '/' || id || '-12-' || i || '.parquet', 0, 9000000 + i, md5(i::text) || md5('d' || i),
 			'segments/' || $1 || '/logs/' || stream || '/' || id || '-12-' || i || '.index', 0, 1000000 + i, md5('i' || i) || md5('j' || i), 0, 0, 'node-1', 1, to_timestamp(at / 1e9), $6
 		FROM made ORDER BY i DESC`, w.org, largeEnd.UnixNano(), largeDays, largeStreams, largeSegments, millstream.IndexVersion)
 	check(b, err)
-	_, err = conn.Exec(ctx, "VACUUM ANALYZE segments")
+	_, err = conn.Exec(ctx, "VACUUM ANALYZE segment_rows")
 	check(b, err)
 	return w, conn
 }
@@ -119,7 +119,7 @@ func BenchmarkSealedCatalog(b *testing.B) {
 		check(b, conn.QueryRow(ctx, "SELECT count(*)::float8, pg_total_relation_size('"+table+"')::float8 FROM "+table).Scan(&rows, &bytes))
 		return rows, bytes
 	}
-	rows, bytes := size("segments")
+	rows, bytes := size("segment_rows")
 	streams, first := w.streams(largeStreams), largeEnd.AddDate(0, 0, -largeDays).UnixNano()/oneDay
 	b.Run("seal", func(b *testing.B) {
 		for b.Loop() {
@@ -129,7 +129,7 @@ func BenchmarkSealedCatalog(b *testing.B) {
 				}
 			}
 		}
-		left, still := size("segments")
+		left, still := size("segment_rows")
 		days, packed := size("manifests")
 		for unit, v := range map[string]float64{"rows-before": rows, "MB-before": bytes / 1e6, "rows-after": left + days, "MB-after": (still + packed) / 1e6} {
 			b.ReportMetric(v, unit)

@@ -69,11 +69,11 @@ func TestAMergeIsRepeatedWhileItsFirstTryCommits(t *testing.T) {
 	first, err := conn.Begin(ctx)
 	check(t, err)
 	for _, sql := range []string{
-		"UPDATE segments SET state = 'replaced', dead_at = now() WHERE stream_id = $1",
-		`INSERT INTO segments (id, org_id, stream_id, signal, min_time, max_time, row_count, level, schema_version,
+		"UPDATE segment_rows SET state = 'replaced', dead_at = now() WHERE stream_id = $1",
+		`INSERT INTO segment_rows (id, org_id, stream_id, signal, min_time, max_time, row_count, level, schema_version,
 			data_key, data_offset, data_length, data_sum, index_key, index_offset, index_length, index_sum, wal_id, wal_from, wal_to, node_id, incarnation)
 		SELECT '` + string(r.Output.ID) + `', org_id, stream_id, signal, min_time, max_time, 1, 1, 1, 'merged', 0, 1, 'x', 'merged', 1, 1, 'x', NULL, 0, 0, node_id, incarnation
-		FROM segments WHERE stream_id = $1 LIMIT 1`,
+		FROM segment_rows WHERE stream_id = $1 LIMIT 1`,
 	} {
 		_, err := first.Exec(ctx, sql, st.ID)
 		check(t, err)

@@ -17,10 +17,11 @@ import (
 
 const day = int64(24 * time.Hour)
 
-// manifestSchema is the version of the schema that brought manifests.
-const manifestSchema = 11
+// manifestSchema is the version of the schema from which on rows are not named as releases knew them that know no manifests.
+const manifestSchema = 13
 
-// ManifestsKnown says whether all nodes know manifests. A release before would neither answer from what is sealed nor know that its objects are named.
+// ManifestsKnown says whether all nodes know manifests. A release before would neither answer from what is sealed nor know that its objects are named: the database refuses its
+// statements from the first seal on, so seals wait until such nodes are gone.
 func (s *Store) ManifestsKnown(ctx context.Context) (bool, error) {
 	known, err := read(ctx, func(ctx context.Context) (bool, error) { return s.q.AllKnow(ctx, manifestSchema) })
 	return known, fail(err, "ask whether all nodes know manifests")

@@ -23,18 +23,18 @@ func (q *Queries) Clock(ctx context.Context) (time.Time, error) {
 
 const collectDead = `-- name: CollectDead :many
 WITH old AS (
-    SELECT g.id FROM segments g
+    SELECT g.id FROM segment_rows g
     WHERE g.state <> 'live' AND g.dead_at < now() - make_interval(secs => $1::float8)
       AND g.dead_at <= coalesce((SELECT min(p.snapshot_at) - interval '2 minutes' FROM snapshot_pins p WHERE p.heartbeat_at >= now() - make_interval(secs => $2::float8)), 'infinity')
     ORDER BY g.dead_at LIMIT $3::integer
 ), gone AS (
-    DELETE FROM segments s USING old WHERE s.id = old.id RETURNING s.id, s.data_key, s.index_key
+    DELETE FROM segment_rows s USING old WHERE s.id = old.id RETURNING s.id, s.data_key, s.index_key
 ), objects AS (
     SELECT gone.data_key AS key FROM gone UNION SELECT gone.index_key FROM gone
 ), free AS (
     INSERT INTO garbage (key)
     SELECT o.key FROM objects o
-    WHERE NOT EXISTS (SELECT 1 FROM segments s WHERE s.data_key = o.key AND NOT EXISTS (SELECT 1 FROM gone WHERE gone.id = s.id))
+    WHERE NOT EXISTS (SELECT 1 FROM segment_rows s WHERE s.data_key = o.key AND NOT EXISTS (SELECT 1 FROM gone WHERE gone.id = s.id))
     ON CONFLICT (key) DO NOTHING
 )
 SELECT gone.id FROM gone
@@ -94,7 +94,7 @@ func (q *Queries) DropGarbage(ctx context.Context, keys []string) (int64, error)
 }
 
 const expireOld = `-- name: ExpireOld :execrows
-UPDATE segments SET state = 'expired', dead_at = now() WHERE stream_id = $1 AND state = 'live' AND max_time < $2::bigint
+UPDATE segment_rows SET state = 'expired', dead_at = now() WHERE stream_id = $1 AND state = 'live' AND max_time < $2::bigint
 `
 
 type ExpireOldParams struct {
@@ -135,12 +135,12 @@ func (q *Queries) Garbage(ctx context.Context, most int32) ([]string, error) {
 }
 
 const insertMerged = `-- name: InsertMerged :exec
-INSERT INTO segments (id, org_id, stream_id, signal, min_time, max_time, row_count, level, schema_version,
+INSERT INTO segment_rows (id, org_id, stream_id, signal, min_time, max_time, row_count, level, schema_version,
     data_key, data_offset, data_length, data_sum, index_key, index_offset, index_length, index_sum, wal_id, wal_from, wal_to, node_id, incarnation,
     index_version, index_fields, created_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9,
     $10, $11, $12, $13, $14, $15, $16, $17, NULL, 0, 0, $18, $19,
-    $20, $21::text[], (SELECT max(i.created_at) FROM segments i WHERE i.id = ANY (CAST($22::text[] AS uuid[]))))
+    $20, $21::text[], (SELECT max(i.created_at) FROM segment_rows i WHERE i.id = ANY (CAST($22::text[] AS uuid[]))))
 `
 
 type InsertMergedParams struct {
@@ -198,7 +198,7 @@ func (q *Queries) InsertMerged(ctx context.Context, arg InsertMergedParams) erro
 }
 
 const lockInputs = `-- name: LockInputs :many
-SELECT g.id, g.org_id, g.stream_id, g.row_count FROM segments g
+SELECT g.id, g.org_id, g.stream_id, g.row_count FROM segment_rows g
 WHERE g.id = ANY (CAST($1::text[] AS uuid[])) AND g.state = 'live' ORDER BY g.id FOR UPDATE
 `
 
@@ -236,7 +236,7 @@ func (q *Queries) LockInputs(ctx context.Context, ids []string) ([]LockInputsRow
 }
 
 const loseIndex = `-- name: LoseIndex :execrows
-UPDATE segments SET index_version = 0 WHERE id = $1 AND index_sum = $2 AND state = 'live' AND index_version <> 0
+UPDATE segment_rows SET index_version = 0 WHERE id = $1 AND index_sum = $2 AND state = 'live' AND index_version <> 0
 `
 
 type LoseIndexParams struct {
@@ -253,7 +253,7 @@ func (q *Queries) LoseIndex(ctx context.Context, arg LoseIndexParams) (int64, er
 }
 
 const loseIndexes = `-- name: LoseIndexes :execrows
-UPDATE segments SET index_version = 0 WHERE index_key = ANY ($1::text[]) AND index_key <> data_key AND state = 'live' AND index_version <> 0
+UPDATE segment_rows SET index_version = 0 WHERE index_key = ANY ($1::text[]) AND index_key <> data_key AND state = 'live' AND index_version <> 0
 `
 
 // It may read the whole table: it is for the few objects that are missing.
@@ -266,7 +266,7 @@ func (q *Queries) LoseIndexes(ctx context.Context, keys []string) (int64, error)
 }
 
 const markReplaced = `-- name: MarkReplaced :execrows
-UPDATE segments SET state = 'replaced', dead_at = now() WHERE id = ANY (CAST($1::text[] AS uuid[])) AND state = 'live'
+UPDATE segment_rows SET state = 'replaced', dead_at = now() WHERE id = ANY (CAST($1::text[] AS uuid[])) AND state = 'live'
 `
 
 func (q *Queries) MarkReplaced(ctx context.Context, ids []string) (int64, error) {
@@ -278,7 +278,7 @@ func (q *Queries) MarkReplaced(ctx context.Context, ids []string) (int64, error)
 }
 
 const mergeCandidates = `-- name: MergeCandidates :many
-SELECT g.id, g.org_id, g.stream_id, g.signal, g.min_time, g.max_time, g.row_count, g.level, g.schema_version, g.data_key, g.data_offset, g.data_length, g.data_sum, g.index_key, g.index_offset, g.index_length, g.index_sum, g.wal_id, g.wal_from, g.wal_to, g.state, g.dead_at, g.node_id, g.incarnation, g.created_at, g.index_version, g.index_fields, extract(epoch FROM now() - g.created_at)::float8 AS age_secs FROM segments g
+SELECT g.id, g.org_id, g.stream_id, g.signal, g.min_time, g.max_time, g.row_count, g.level, g.schema_version, g.data_key, g.data_offset, g.data_length, g.data_sum, g.index_key, g.index_offset, g.index_length, g.index_sum, g.wal_id, g.wal_from, g.wal_to, g.state, g.dead_at, g.node_id, g.incarnation, g.created_at, g.index_version, g.index_fields, extract(epoch FROM now() - g.created_at)::float8 AS age_secs FROM segment_rows g
 WHERE g.stream_id = $1 AND g.state = 'live' ORDER BY g.created_at, g.id
 `
 
@@ -337,7 +337,7 @@ func (q *Queries) MergeCandidates(ctx context.Context, streamID string) ([]Merge
 }
 
 const mergedFrom = `-- name: MergedFrom :one
-SELECT EXISTS (SELECT 1 FROM segments WHERE id = $1) AS there
+SELECT EXISTS (SELECT 1 FROM segment_rows WHERE id = $1) AS there
 `
 
 // Whether a merged segment is in the catalog, in whatever state: its publish went through.
@@ -350,8 +350,8 @@ func (q *Queries) MergedFrom(ctx context.Context, id string) (bool, error) {
 
 const namedAmong = `-- name: NamedAmong :many
 SELECT k.key::text AS key FROM unnest($1::text[]) AS k(key)
-WHERE EXISTS (SELECT 1 FROM segments g WHERE g.data_key = k.key COLLATE "C") OR $2::boolean AND EXISTS (SELECT 1 FROM garbage b WHERE b.key = k.key COLLATE "C")
-   OR k.key IN (SELECT i.index_key FROM segments i WHERE i.index_key = ANY ($1::text[]))
+WHERE EXISTS (SELECT 1 FROM segment_rows g WHERE g.data_key = k.key COLLATE "C") OR $2::boolean AND EXISTS (SELECT 1 FROM garbage b WHERE b.key = k.key COLLATE "C")
+   OR k.key IN (SELECT i.index_key FROM segment_rows i WHERE i.index_key = ANY ($1::text[]))
 `
 
 type NamedAmongParams struct {
@@ -390,7 +390,7 @@ func (q *Queries) NotifySegments(ctx context.Context, orgID string) error {
 }
 
 const objectRows = `-- name: ObjectRows :many
-SELECT DISTINCT g.data_key, g.index_key FROM segments g
+SELECT DISTINCT g.data_key, g.index_key FROM segment_rows g
 WHERE g.org_id = $1 AND g.data_key > $2::text AND g.data_key <= $3::text ORDER BY g.data_key, g.index_key
 `
 
@@ -429,7 +429,7 @@ func (q *Queries) ObjectRows(ctx context.Context, arg ObjectRowsParams) ([]Objec
 const organizationIDs = `-- name: OrganizationIDs :many
 SELECT o.id FROM organizations o
 UNION
-SELECT DISTINCT g.org_id FROM segments g WHERE g.state <> 'live'
+SELECT DISTINCT g.org_id FROM segment_rows g WHERE g.state <> 'live'
 UNION
 SELECT DISTINCT m.org_id FROM manifests m WHERE m.state <> 'live'
 ORDER BY 1
@@ -457,7 +457,7 @@ func (q *Queries) OrganizationIDs(ctx context.Context) ([]string, error) {
 }
 
 const outdatedIndexes = `-- name: OutdatedIndexes :many
-SELECT g.id, g.org_id, g.stream_id, g.signal, g.min_time, g.max_time, g.row_count, g.level, g.schema_version, g.data_key, g.data_offset, g.data_length, g.data_sum, g.index_key, g.index_offset, g.index_length, g.index_sum, g.wal_id, g.wal_from, g.wal_to, g.state, g.dead_at, g.node_id, g.incarnation, g.created_at, g.index_version, g.index_fields, extract(epoch FROM now() - g.created_at)::float8 AS age_secs, s.indexed_fields FROM segments g JOIN streams s ON s.id = g.stream_id
+SELECT g.id, g.org_id, g.stream_id, g.signal, g.min_time, g.max_time, g.row_count, g.level, g.schema_version, g.data_key, g.data_offset, g.data_length, g.data_sum, g.index_key, g.index_offset, g.index_length, g.index_sum, g.wal_id, g.wal_from, g.wal_to, g.state, g.dead_at, g.node_id, g.incarnation, g.created_at, g.index_version, g.index_fields, extract(epoch FROM now() - g.created_at)::float8 AS age_secs, s.indexed_fields FROM segment_rows g JOIN streams s ON s.id = g.stream_id
 WHERE s.org_id = $1 AND g.state = 'live' AND (g.max_time, g.id) < ($2::bigint, $3::uuid)
     AND (g.index_version < $4::smallint OR s.signal <> $5::smallint AND NOT s.indexed_fields <@ g.index_fields)
 ORDER BY g.max_time DESC, g.id DESC LIMIT $6::integer

@@ -44,7 +44,7 @@ func (q *Queries) DeleteManifest(ctx context.Context, id string) error {
 }
 
 const deleteSealed = `-- name: DeleteSealed :execrows
-DELETE FROM segments WHERE id = ANY (CAST($1::text[] AS uuid[])) AND state = 'live'
+DELETE FROM segment_rows WHERE id = ANY (CAST($1::text[] AS uuid[])) AND state = 'live'
 `
 
 func (q *Queries) DeleteSealed(ctx context.Context, ids []string) (int64, error) {
@@ -171,10 +171,10 @@ func (q *Queries) LiveManifests(ctx context.Context, arg LiveManifestsParams) ([
 }
 
 const lockDay = `-- name: LockDay :many
-SELECT g.id, g.org_id, g.stream_id, g.signal, g.min_time, g.max_time, g.row_count, g.level, g.schema_version, g.data_key, g.data_offset, g.data_length, g.data_sum, g.index_key, g.index_offset, g.index_length, g.index_sum, g.wal_id, g.wal_from, g.wal_to, g.state, g.dead_at, g.node_id, g.incarnation, g.created_at, g.index_version, g.index_fields FROM segments g
+SELECT g.id, g.org_id, g.stream_id, g.signal, g.min_time, g.max_time, g.row_count, g.level, g.schema_version, g.data_key, g.data_offset, g.data_length, g.data_sum, g.index_key, g.index_offset, g.index_length, g.index_sum, g.wal_id, g.wal_from, g.wal_to, g.state, g.dead_at, g.node_id, g.incarnation, g.created_at, g.index_version, g.index_fields FROM segment_rows g
 WHERE g.stream_id = $1 AND g.state = 'live' AND g.max_time >= $2::bigint AND g.max_time < $3::bigint
     AND g.max_time / 2 - g.min_time / 2 <= 43200000000000 AND g.created_at <= now() - make_interval(secs => $4::float8)
-    AND NOT EXISTS (SELECT 1 FROM segments o WHERE o.data_key = g.data_key AND o.id <> g.id)
+    AND NOT EXISTS (SELECT 1 FROM segment_rows o WHERE o.data_key = g.data_key AND o.id <> g.id)
     AND g.index_version >= $5::smallint AND (g.signal = $6::smallint OR NOT EXISTS (SELECT 1 FROM streams s WHERE s.id = g.stream_id AND NOT s.indexed_fields <@ g.index_fields))
 ORDER BY g.id LIMIT $7::integer FOR UPDATE OF g
 `
@@ -499,7 +499,7 @@ func (q *Queries) ReplaceManifest(ctx context.Context, id string) error {
 }
 
 const restoreSegments = `-- name: RestoreSegments :execrows
-INSERT INTO segments (id, org_id, stream_id, signal, min_time, max_time, row_count, level, schema_version,
+INSERT INTO segment_rows (id, org_id, stream_id, signal, min_time, max_time, row_count, level, schema_version,
     data_key, data_offset, data_length, data_sum, index_key, index_offset, index_length, index_sum,
     wal_id, wal_from, wal_to, state, dead_at, node_id, incarnation, created_at, index_version, index_fields)
 SELECT unnest($1::text[])::uuid, $2::uuid, $3::uuid, $4::smallint, unnest($5::bigint[]), unnest($6::bigint[]), unnest($7::bigint[]),

@@ -15,7 +15,7 @@ WITH given AS (
 )
 SELECT count(*)::bigint AS wanted, count(g.id)::bigint AS same
 FROM given JOIN streams s ON s.id = given.stream_id
-LEFT JOIN segments g ON g.id = given.id AND g.data_key = given.data_key
+LEFT JOIN segment_rows g ON g.id = given.id AND g.data_key = given.data_key
 `
 
 type CompareSegmentsParams struct {
@@ -38,7 +38,7 @@ func (q *Queries) CompareSegments(ctx context.Context, arg CompareSegmentsParams
 }
 
 const expireOrganization = `-- name: ExpireOrganization :execrows
-UPDATE segments SET state = 'expired', dead_at = now() WHERE org_id = $1 AND state = 'live'
+UPDATE segment_rows SET state = 'expired', dead_at = now() WHERE org_id = $1 AND state = 'live'
 `
 
 func (q *Queries) ExpireOrganization(ctx context.Context, orgID string) (int64, error) {
@@ -50,7 +50,7 @@ func (q *Queries) ExpireOrganization(ctx context.Context, orgID string) (int64, 
 }
 
 const expireStream = `-- name: ExpireStream :execrows
-UPDATE segments SET state = 'expired', dead_at = now() WHERE stream_id = $1 AND state = 'live'
+UPDATE segment_rows SET state = 'expired', dead_at = now() WHERE stream_id = $1 AND state = 'live'
 `
 
 func (q *Queries) ExpireStream(ctx context.Context, streamID string) (int64, error) {
@@ -63,7 +63,7 @@ func (q *Queries) ExpireStream(ctx context.Context, streamID string) (int64, err
 
 const footprintSpan = `-- name: FootprintSpan :one
 WITH ends AS (
-    SELECT g.max_time AS first_end, g.max_time FROM segments g
+    SELECT g.max_time AS first_end, g.max_time FROM segment_rows g
     WHERE g.org_id = $1 AND g.state = 'live' AND ($2::uuid IS NULL OR g.stream_id = $2::uuid)
     UNION ALL
     SELECT m.first_end, m.max_time FROM manifests m
@@ -91,7 +91,7 @@ func (q *Queries) FootprintSpan(ctx context.Context, arg FootprintSpanParams) (F
 }
 
 const footprints = `-- name: Footprints :many
-SELECT id, max_time, (data_length + index_length)::bigint AS bytes FROM segments
+SELECT id, max_time, (data_length + index_length)::bigint AS bytes FROM segment_rows
 WHERE org_id = $1 AND state = 'live' AND ($2::uuid IS NULL OR stream_id = $2::uuid)
 `
 
@@ -140,7 +140,7 @@ WITH published AS (
         unnest($16::text[]) AS index_key, unnest($17::bigint[]) AS index_offset,
         unnest($18::bigint[]) AS index_length, unnest($19::text[]) AS index_sum
 ), inserted AS (
-    INSERT INTO segments (id, org_id, stream_id, signal, min_time, max_time, row_count, level, schema_version,
+    INSERT INTO segment_rows (id, org_id, stream_id, signal, min_time, max_time, row_count, level, schema_version,
         data_key, data_offset, data_length, data_sum, index_key, index_offset, index_length, index_sum,
         wal_id, wal_from, wal_to, node_id, incarnation, index_version)
     SELECT g.id, s.org_id, s.id, s.signal, g.min_time, g.max_time, g.row_count, g.level, g.schema_version,
@@ -210,7 +210,7 @@ func (q *Queries) InsertSegments(ctx context.Context, arg InsertSegmentsParams) 
 }
 
 const liveSegment = `-- name: LiveSegment :one
-SELECT g.id, g.org_id, g.stream_id, g.signal, g.min_time, g.max_time, g.row_count, g.level, g.schema_version, g.data_key, g.data_offset, g.data_length, g.data_sum, g.index_key, g.index_offset, g.index_length, g.index_sum, g.wal_id, g.wal_from, g.wal_to, g.state, g.dead_at, g.node_id, g.incarnation, g.created_at, g.index_version, g.index_fields, s.name AS stream FROM segments g JOIN streams s ON s.id = g.stream_id
+SELECT g.id, g.org_id, g.stream_id, g.signal, g.min_time, g.max_time, g.row_count, g.level, g.schema_version, g.data_key, g.data_offset, g.data_length, g.data_sum, g.index_key, g.index_offset, g.index_length, g.index_sum, g.wal_id, g.wal_from, g.wal_to, g.state, g.dead_at, g.node_id, g.incarnation, g.created_at, g.index_version, g.index_fields, s.name AS stream FROM segment_rows g JOIN streams s ON s.id = g.stream_id
 WHERE g.id = $1 AND g.org_id = $2 AND g.state = 'live'
 `
 
@@ -262,7 +262,7 @@ func (q *Queries) LiveSegment(ctx context.Context, arg LiveSegmentParams) (LiveS
 }
 
 const streamSegments = `-- name: StreamSegments :many
-SELECT id, org_id, stream_id, signal, min_time, max_time, row_count, level, schema_version, data_key, data_offset, data_length, data_sum, index_key, index_offset, index_length, index_sum, wal_id, wal_from, wal_to, state, dead_at, node_id, incarnation, created_at, index_version, index_fields FROM segments WHERE stream_id = $1 AND state = 'live' ORDER BY min_time, id
+SELECT id, org_id, stream_id, signal, min_time, max_time, row_count, level, schema_version, data_key, data_offset, data_length, data_sum, index_key, index_offset, index_length, index_sum, wal_id, wal_from, wal_to, state, dead_at, node_id, incarnation, created_at, index_version, index_fields FROM segment_rows WHERE stream_id = $1 AND state = 'live' ORDER BY min_time, id
 `
 
 func (q *Queries) StreamSegments(ctx context.Context, streamID string) ([]Segment, error) {

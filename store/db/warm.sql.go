@@ -10,7 +10,7 @@ import (
 )
 
 const liveSegments = `-- name: LiveSegments :many
-SELECT id, org_id, stream_id, signal, min_time, max_time, row_count, level, schema_version, data_key, data_offset, data_length, data_sum, index_key, index_offset, index_length, index_sum, wal_id, wal_from, wal_to, state, dead_at, node_id, incarnation, created_at, index_version, index_fields FROM segments WHERE state = 'live' AND (max_time, id) < ($1::bigint, $2::uuid) ORDER BY max_time DESC, id DESC LIMIT $3::integer
+SELECT id, org_id, stream_id, signal, min_time, max_time, row_count, level, schema_version, data_key, data_offset, data_length, data_sum, index_key, index_offset, index_length, index_sum, wal_id, wal_from, wal_to, state, dead_at, node_id, incarnation, created_at, index_version, index_fields FROM segment_rows WHERE state = 'live' AND (max_time, id) < ($1::bigint, $2::uuid) ORDER BY max_time DESC, id DESC LIMIT $3::integer
 `
 
 type LiveSegmentsParams struct {

@@ -1,10 +1,10 @@
 -- name: LockDay :many
 -- What of a stream's day may be sealed, in id order as merges lock. Segments that span more than a day belong to none. A segment that shares its data's object is left
 -- out: no manifest names an object that a row names, so the collection of dead rows need not know manifests. So is one whose index is to be built anew.
-SELECT g.* FROM segments g
+SELECT g.* FROM segment_rows g
 WHERE g.stream_id = @stream_id AND g.state = 'live' AND g.max_time >= @start_time::bigint AND g.max_time < @end_time::bigint
     AND g.max_time / 2 - g.min_time / 2 <= 43200000000000 AND g.created_at <= now() - make_interval(secs => @age_secs::float8)
-    AND NOT EXISTS (SELECT 1 FROM segments o WHERE o.data_key = g.data_key AND o.id <> g.id)
+    AND NOT EXISTS (SELECT 1 FROM segment_rows o WHERE o.data_key = g.data_key AND o.id <> g.id)
     AND g.index_version >= @version::smallint AND (g.signal = @metrics::smallint OR NOT EXISTS (SELECT 1 FROM streams s WHERE s.id = g.stream_id AND NOT s.indexed_fields <@ g.index_fields))
 ORDER BY g.id LIMIT @most::integer FOR UPDATE OF g;
 
@@ -13,7 +13,7 @@ INSERT INTO manifests (id, org_id, stream_id, signal, day, min_time, max_time, f
 VALUES (@id, @org_id, @stream_id, @signal, @day, @min_time, @max_time, @first_end, @segments, @row_count, @bytes, @first_key, @last_key, @index_version, @index_fields::text[], @data);
 
 -- name: DeleteSealed :execrows
-DELETE FROM segments WHERE id = ANY (CAST(@ids::text[] AS uuid[])) AND state = 'live';
+DELETE FROM segment_rows WHERE id = ANY (CAST(@ids::text[] AS uuid[])) AND state = 'live';
 
 -- name: LockManifest :one
 SELECT * FROM manifests WHERE id = @id AND state = 'live' FOR UPDATE;
@@ -23,7 +23,7 @@ UPDATE manifests SET state = 'replaced', dead_at = now() WHERE id = @id;
 
 -- name: RestoreSegments :execrows
 -- Rows as they were when they were sealed, but for their state. Arrays of arrays would be taken apart to their elements, so index_fields come as text.
-INSERT INTO segments (id, org_id, stream_id, signal, min_time, max_time, row_count, level, schema_version,
+INSERT INTO segment_rows (id, org_id, stream_id, signal, min_time, max_time, row_count, level, schema_version,
     data_key, data_offset, data_length, data_sum, index_key, index_offset, index_length, index_sum,
     wal_id, wal_from, wal_to, state, dead_at, node_id, incarnation, created_at, index_version, index_fields)
 SELECT unnest(@ids::text[])::uuid, @org_id::uuid, @stream_id::uuid, @signal::smallint, unnest(@min_times::bigint[]), unnest(@max_times::bigint[]), unnest(@row_counts::bigint[]),

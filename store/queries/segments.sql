@@ -13,7 +13,7 @@ WITH published AS (
         unnest(@index_keys::text[]) AS index_key, unnest(@index_offsets::bigint[]) AS index_offset,
         unnest(@index_lengths::bigint[]) AS index_length, unnest(@index_sums::text[]) AS index_sum
 ), inserted AS (
-    INSERT INTO segments (id, org_id, stream_id, signal, min_time, max_time, row_count, level, schema_version,
+    INSERT INTO segment_rows (id, org_id, stream_id, signal, min_time, max_time, row_count, level, schema_version,
         data_key, data_offset, data_length, data_sum, index_key, index_offset, index_length, index_sum,
         wal_id, wal_from, wal_to, node_id, incarnation, index_version)
     SELECT g.id, s.org_id, s.id, s.signal, g.min_time, g.max_time, g.row_count, g.level, g.schema_version,
@@ -33,26 +33,26 @@ WITH given AS (
 )
 SELECT count(*)::bigint AS wanted, count(g.id)::bigint AS same
 FROM given JOIN streams s ON s.id = given.stream_id
-LEFT JOIN segments g ON g.id = given.id AND g.data_key = given.data_key;
+LEFT JOIN segment_rows g ON g.id = given.id AND g.data_key = given.data_key;
 
 -- name: StreamSegments :many
-SELECT * FROM segments WHERE stream_id = @stream_id AND state = 'live' ORDER BY min_time, id;
+SELECT * FROM segment_rows WHERE stream_id = @stream_id AND state = 'live' ORDER BY min_time, id;
 
 -- name: ExpireStream :execrows
-UPDATE segments SET state = 'expired', dead_at = now() WHERE stream_id = @stream_id AND state = 'live';
+UPDATE segment_rows SET state = 'expired', dead_at = now() WHERE stream_id = @stream_id AND state = 'live';
 
 -- name: ExpireOrganization :execrows
-UPDATE segments SET state = 'expired', dead_at = now() WHERE org_id = @org_id AND state = 'live';
+UPDATE segment_rows SET state = 'expired', dead_at = now() WHERE org_id = @org_id AND state = 'live';
 
 -- name: Footprints :many
 -- What placement counts of an organization's live segments, of one stream or of all. Read row by row; see db/each.go.
-SELECT id, max_time, (data_length + index_length)::bigint AS bytes FROM segments
+SELECT id, max_time, (data_length + index_length)::bigint AS bytes FROM segment_rows
 WHERE org_id = @org_id AND state = 'live' AND (sqlc.narg('stream_id')::uuid IS NULL OR stream_id = sqlc.narg('stream_id')::uuid);
 
 -- name: FootprintSpan :one
 -- The times of the newest records of those segments, from the oldest to the newest; 0 and 0 without any.
 WITH ends AS (
-    SELECT g.max_time AS first_end, g.max_time FROM segments g
+    SELECT g.max_time AS first_end, g.max_time FROM segment_rows g
     WHERE g.org_id = @org_id AND g.state = 'live' AND (sqlc.narg('stream_id')::uuid IS NULL OR g.stream_id = sqlc.narg('stream_id')::uuid)
     UNION ALL
     SELECT m.first_end, m.max_time FROM manifests m
@@ -62,5 +62,5 @@ SELECT coalesce(min(ends.first_end), 0)::bigint AS first, coalesce(max(ends.max_
 
 -- name: LiveSegment :one
 -- Among the rows; see Store.LiveSegment for sealed ones.
-SELECT sqlc.embed(g), s.name AS stream FROM segments g JOIN streams s ON s.id = g.stream_id
+SELECT sqlc.embed(g), s.name AS stream FROM segment_rows g JOIN streams s ON s.id = g.stream_id
 WHERE g.id = @id AND g.org_id = @org_id AND g.state = 'live';

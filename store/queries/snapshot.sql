@@ -29,13 +29,13 @@ FROM wals w WHERE w.state <> 'discarded'
 UNION ALL
 SELECT 3, '', g.id, g.stream_id, g.signal, g.min_time, g.max_time, g.row_count, g.level, g.schema_version,
     g.data_key, g.data_offset, g.data_length, g.data_sum, g.index_key, g.index_offset, g.index_length, g.index_sum, g.wal_id, g.wal_from, g.wal_to, g.created_at
-FROM segments g
+FROM segment_rows g
 WHERE g.stream_id = ANY (ARRAY(SELECT st.id FROM st)) AND g.state = 'live' AND g.max_time >= @start_time::bigint AND g.min_time < @end_time::bigint
     AND g.max_time / 2 - g.min_time / 2 <= 43200000000000 AND g.max_time < @day_after_end::bigint
 UNION ALL
 SELECT 3, '', g.id, g.stream_id, g.signal, g.min_time, g.max_time, g.row_count, g.level, g.schema_version,
     g.data_key, g.data_offset, g.data_length, g.data_sum, g.index_key, g.index_offset, g.index_length, g.index_sum, g.wal_id, g.wal_from, g.wal_to, g.created_at
-FROM segments g
+FROM segment_rows g
 WHERE g.stream_id = ANY (ARRAY(SELECT st.id FROM st)) AND g.state = 'live' AND g.max_time >= @start_time::bigint AND g.min_time < @end_time::bigint
     AND g.max_time / 2 - g.min_time / 2 > 43200000000000
 UNION ALL

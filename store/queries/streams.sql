@@ -42,8 +42,8 @@ FROM streams s
 LEFT JOIN (
     SELECT u.stream_id, sum(u.segments) AS segments, sum(u.row_count) AS row_count, sum(u.bytes) AS bytes, min(u.min_time) AS min_time, max(u.max_time) AS max_time
     FROM (
-        SELECT stream_id, 1 AS segments, segments.row_count, data_length + index_length AS bytes, min_time, max_time
-        FROM segments WHERE state = 'live' AND stream_id IN (SELECT id FROM streams WHERE streams.org_id = @org_id)
+        SELECT stream_id, 1 AS segments, segment_rows.row_count, data_length + index_length AS bytes, min_time, max_time
+        FROM segment_rows WHERE state = 'live' AND stream_id IN (SELECT id FROM streams WHERE streams.org_id = @org_id)
         UNION ALL
         SELECT stream_id, manifests.segments, manifests.row_count, manifests.bytes, min_time, max_time
         FROM manifests WHERE state = 'live' AND stream_id IN (SELECT id FROM streams WHERE streams.org_id = @org_id)
