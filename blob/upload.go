@@ -13,6 +13,16 @@ type Uploader interface {
 	Stat(ctx context.Context, key string) (Info, error)
 }
 
+// publishWithin is half of the day after which compactors delete objects that nothing names; see Fresh.
+const publishWithin = 12 * time.Hour
+
+// Fresh says whether an object whose upload began at a time may still be named in the catalog: what nothing names for a day is taken for an orphan and deleted, so what
+// waited longer, in a process that was paused perhaps, must be uploaded again. The times are those of one clock. Its monotonic reading and its date both count: the one
+// stands still while a machine sleeps, the other may be set back.
+func Fresh(began, now time.Time) bool {
+	return now.Sub(began) < publishWithin && now.Round(0).Sub(began.Round(0)) < publishWithin
+}
+
 // uploadTries is how often Upload begins before it gives up.
 const uploadTries = 4
 

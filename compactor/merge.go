@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -125,6 +126,7 @@ func (c *Compactor) mergeGroup(ctx context.Context, g *Group) (millstream.Segmen
 		return out, err
 	}
 	c.step("written")
+	began := c.cfg.Now()
 	if err := c.upload(ctx, &out, data, index); err != nil {
 		return out, err
 	}
@@ -136,7 +138,7 @@ func (c *Compactor) mergeGroup(ctx context.Context, g *Group) (millstream.Segmen
 	for i := range g.Inputs {
 		r.Inputs = append(r.Inputs, g.Inputs[i].ID)
 	}
-	err = c.replace(ctx, r)
+	err = c.replace(ctx, r, began)
 	if errors.Is(err, store.ErrLostRace) || errors.Is(err, store.ErrFenced) {
 		c.discard(ctx, out.ID, out.Data.Key, out.Index.Key)
 	}
@@ -281,8 +283,14 @@ func (c *Compactor) upload(ctx context.Context, out *millstream.Segment, data, i
 // publishTries is how often a publish whose outcome is unknown is repeated; it changes nothing if it went through.
 const publishTries = 5
 
-func (c *Compactor) replace(ctx context.Context, r store.Replacement) (err error) {
+const discardTimeout = time.Minute // of deleting what lost its race, also when the compactor is stopping
+
+// replace publishes a segment whose upload began at a time. What waited too long is lost, since its objects may be deleted.
+func (c *Compactor) replace(ctx context.Context, r store.Replacement, began time.Time) (err error) {
 	for try := range publishTries {
+		if now := c.cfg.Now(); !blob.Fresh(began, now) {
+			return millstream.Wrap(millstream.Conflict, store.ErrLostRace, "the objects of segment %s were uploaded at %s and it is %s: without a name for so long they may be deleted", r.Output.ID, began.UTC(), now.UTC())
+		}
 		if err = c.cfg.Catalog.ReplaceSegments(ctx, r); err == nil || millstream.KindOf(err) == millstream.Conflict || millstream.KindOf(err) == millstream.Internal && !unsure(err) {
 			return err
 		}
@@ -301,9 +309,16 @@ func unsure(err error) bool {
 	return !errors.As(err, &known)
 }
 
-// discard deletes the objects that were made for a segment that is certainly not published. Should it fail, reconciliation finds them.
+// discard deletes the objects that were made for a segment that is not published. It may have been, by a try that seemed to fail, and be gone again by now while its
+// data lives on in a segment whose index was built anew: so the catalog is asked what nothing names. Should it fail, reconciliation finds them.
 func (c *Compactor) discard(ctx context.Context, id millstream.SegmentID, keys ...string) {
-	if err := c.cfg.Bucket.Delete(context.WithoutCancel(ctx), keys...); err != nil {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardTimeout)
+	defer cancel()
+	named, err := c.cfg.Catalog.NamedObjects(ctx, keys, false)
+	if err == nil {
+		err = c.cfg.Bucket.Delete(ctx, slices.DeleteFunc(keys, func(k string) bool { return slices.Contains(named, k) })...)
+	}
+	if err != nil {
 		c.log.Warn("the objects of a discarded segment could not be deleted; reconciliation will", "segment", id, "error", err)
 	}
 }

@@ -128,6 +128,7 @@ func (r *rebuilding) rebuild(ctx context.Context, g *store.Outdated) error {
 		return err
 	}
 	c.step("built")
+	began := c.cfg.Now()
 	if err := c.uploadIndex(ctx, &out, index); err != nil {
 		return err
 	}
@@ -135,7 +136,7 @@ func (r *rebuilding) rebuild(ctx context.Context, g *store.Outdated) error {
 	if c.cfg.Warm != nil {
 		c.cfg.Warm(ctx, out)
 	}
-	err = c.replace(ctx, store.Replacement{Node: c.cfg.Node, Incarnation: c.cfg.Incarnation(), Inputs: []millstream.SegmentID{g.ID}, Output: out, Indexed: indexed})
+	err = c.replace(ctx, store.Replacement{Node: c.cfg.Node, Incarnation: c.cfg.Incarnation(), Inputs: []millstream.SegmentID{g.ID}, Output: out, Indexed: indexed}, began)
 	if errors.Is(err, store.ErrLostRace) || errors.Is(err, store.ErrFenced) {
 		c.discard(ctx, out.ID, out.Index.Key) // the data is that of the segment that stays
 	}

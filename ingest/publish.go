@@ -22,20 +22,26 @@ const (
 	catalogMargin = 15 * time.Second // bounds one catalog call of a flush
 )
 
-// uploadFresh is how long an uploaded object is relied on before it is published. Objects that nothing names are deleted after a day (see compactor.Reconcile), so
-// what waited longer for its publish is uploaded once more.
-const uploadFresh = 12 * time.Hour
-
-// upload puts the objects that are not stored yet.
+// upload puts the objects that are not stored yet, and once more those that waited too long for their publish.
 func (w *Writer) upload(ctx context.Context, objects []*object) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(uploads)
 	for _, o := range objects {
-		if o.key == "" || w.cfg.Now().Sub(o.uploaded) > uploadFresh {
+		if o.key == "" || !blob.Fresh(o.uploaded, w.cfg.Now()) {
 			g.Go(func() error { return w.put(ctx, o) })
 		}
 	}
 	return g.Wait()
+}
+
+// fresh says whether all objects of a range may be published: the process may have stood still since they were uploaded.
+func (w *Writer) fresh(objects []*object) error {
+	for _, o := range objects {
+		if now := w.cfg.Now(); !blob.Fresh(o.uploaded, now) {
+			return millstream.Errorf(millstream.Unavailable, "the object %s was uploaded at %s and it is %s: it may be deleted by now and is uploaded again", o.key, o.uploaded.UTC(), now.UTC())
+		}
+	}
+	return nil
 }
 
 // put stores one object. Keys carry the incarnation and an attempt number, so none is ever written by two processes or with two contents.
@@ -43,7 +49,7 @@ func (w *Writer) put(ctx context.Context, o *object) error {
 	if w.mutant.uploadErrorIsSuccess {
 		return w.putOnce(ctx, o)
 	}
-	tries := 0
+	tries, began := 0, w.cfg.Now()
 	key, err := blob.Upload(ctx, w.cfg.Bucket, io.NewSectionReader(o.file, 0, o.size), o.size, func() string {
 		if tries++; tries > 1 {
 			w.metrics.uploadFailures.Inc()
@@ -56,7 +62,7 @@ func (w *Writer) put(ctx context.Context, o *object) error {
 	}
 	w.metrics.uploads.Inc()
 	w.metrics.uploadedBytes.Add(float64(o.size))
-	o.key, o.uploaded = key, w.cfg.Now()
+	o.key, o.uploaded = key, began
 	return nil
 }
 
@@ -133,6 +139,9 @@ func (w *Writer) publish(ctx context.Context, r *bufferRange) error {
 	}
 	f := millstream.Flush{
 		WAL: w.id, Node: w.cfg.Node, Incarnation: w.incarnation, From: r.from, To: r.to, Checksum: r.checksum(), Segments: w.segments(r),
+	}
+	if err := w.fresh(r.objects); err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, catalogMargin)
 	defer cancel()
