@@ -341,14 +341,14 @@ func (s Settings) you() templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 29, "</section><section class=\"card pad\" aria-labelledby=\"time-h\"><h2 id=\"time-h\">Time</h2><div class=\"field\"><label for=\"time_zone\">Time zone</label> <input class=\"in\" id=\"time_zone\" name=\"time_zone\" list=\"zones\" autocomplete=\"off\" placeholder=\"browser\" value=\"")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 29, "</section><section class=\"card pad\" aria-labelledby=\"time-h\"><h2 id=\"time-h\">Time</h2><div class=\"field\"><label for=\"time_zone\">Time zone</label> <input class=\"in\" id=\"time_zone\" name=\"time_zone\" list=\"zones\" autocomplete=\"off\" placeholder=\"The browser’s\" value=\"")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var15 string
 		templ_7745c5c3_Var15, templ_7745c5c3_Err = templruntime.NewAttributeExpression(s.pref("time_zone")).Resolve(ctx)
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `ui/settings.templ`, Line: 84, Col: 136}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `ui/settings.templ`, Line: 84, Col: 144}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ_7745c5c3_Var15)
 		if templ_7745c5c3_Err != nil {
@@ -366,7 +366,7 @@ func (s Settings) you() templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 31, "</section><section class=\"card pad\" aria-labelledby=\"defaults-h\"><h2 id=\"defaults-h\">Defaults</h2><div class=\"field\"><label for=\"default_stream\">Stream that Logs opens with</label> <input class=\"in\" id=\"default_stream\" name=\"default_stream\" list=\"streams\" autocomplete=\"off\" placeholder=\"the one with the newest data\" value=\"")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 31, "</section><section class=\"card pad\" aria-labelledby=\"defaults-h\"><h2 id=\"defaults-h\">Defaults</h2><div class=\"field\"><label for=\"default_stream\">Stream that Logs opens with</label> <input class=\"in\" id=\"default_stream\" name=\"default_stream\" list=\"streams\" autocomplete=\"off\" placeholder=\"The one with the newest data\" value=\"")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -194,7 +194,7 @@ func (l StreamList) page() templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 17, "\" autocomplete=\"off\" placeholder=\"part of the name\"></div><div class=\"field short\"><label for=\"signal\">Signal</label> <select class=\"in\" id=\"signal\" name=\"signal\">")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 17, "\" autocomplete=\"off\" placeholder=\"Part of the name\"></div><div class=\"field short\"><label for=\"signal\">Signal</label> <select class=\"in\" id=\"signal\" name=\"signal\">")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -1192,7 +1192,7 @@ func (s StreamPage) schema() templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 102, "\" autocomplete=\"off\" placeholder=\"part of the name\"></div><label class=\"check\"><input type=\"checkbox\" name=\"conflicts\" value=\"1\"")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 102, "\" autocomplete=\"off\" placeholder=\"Part of the name\"></div><label class=\"check\"><input type=\"checkbox\" name=\"conflicts\" value=\"1\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1264,12 +1264,12 @@ func (s StreamPage) schema() templ.Component {
 					return templ_7745c5c3_Err
 				}
 				if f.Name == "_overflow" {
-					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 110, "fields beyond the stream’s limit, as JSON")
+					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 110, "Fields beyond the stream’s limit, as JSON.")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
 				} else if f.Conflict {
-					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 111, "<span class=\"pill warn\">widened</span> values of several types came; old and new rows stay under this name")
+					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 111, "<span class=\"pill warn\">widened</span> Values of several types came; old and new rows stay under this name.")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}

@@ -69,10 +69,10 @@ func (t Targets) Senders() []Snippet {
 	fill := strings.NewReplacer("{url}", t.URL, "{url:port}", withPort(t.URL), "{grpc}", t.GRPC, "{token}", t.token(), "{secret}", t.secret(), "{stream}", t.stream(),
 		"{host}", host, "{port}", port, "{tls}", tls, "{path}", t.path())
 	all := []Snippet{
-		{ID: "otlp", Name: "OpenTelemetry SDK", Where: "environment of your service, for any language", Signal: "traces", Becomes: "logs and traces of the stream “default”, metrics by name", Text: `export OTEL_EXPORTER_OTLP_ENDPOINT={url}
+		{ID: "otlp", Name: "OpenTelemetry SDK", Where: "Environment of your service, for any language", Signal: "traces", Becomes: "logs and traces of the stream “default”, metrics by name", Text: `export OTEL_EXPORTER_OTLP_ENDPOINT={url}
 export OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf
 export OTEL_EXPORTER_OTLP_HEADERS="Authorization=Bearer%20{token}"`, Note: "The space in the header’s value is written %20: SDKs decode it."},
-		{ID: "json", Name: "NDJSON with curl", Where: "shell", Signal: "logs", Becomes: "logs of the stream that the path names", Text: `curl {url}/api/v1/intake/json/{stream} \
+		{ID: "json", Name: "NDJSON with curl", Where: "Shell", Signal: "logs", Becomes: "logs of the stream that the path names", Text: `curl {url}/api/v1/intake/json/{stream} \
   -H "Authorization: Bearer {token}" \
   -d '{"level":"info","message":"hello","service":"checkout"}'`, Note: "The reply counts what was taken; one bad record never costs its neighbours."},
 		{ID: "collector", Name: "OpenTelemetry Collector", Where: "otel-collector.yaml", Signal: "logs", Becomes: "logs and traces of the stream, metrics by name", Text: `exporters:
@@ -172,7 +172,7 @@ func (t Targets) path() string {
 
 // Question asks for the record that the curl snippet sends.
 func (t Targets) Question() Snippet {
-	return Snippet{ID: "query", Name: "Ask for it", Where: "shell", Text: `curl ` + t.URL + `/api/v1/query \
+	return Snippet{ID: "query", Name: "Ask for it", Where: "Shell", Text: `curl ` + t.URL + `/api/v1/query \
   -H "Authorization: Bearer ` + t.token() + `" -H "Content-Type: application/json" \
   -d '{"language":"sql","statement":"SELECT * FROM ` + t.table() + ` LIMIT 10"}'`}
 }

@@ -38,6 +38,9 @@ func TestStreamList(t *testing.T) {
 	if n := strings.Count(body, `<th scope="row">`); n != pageRows || !strings.Contains(body, "206 streams, page 1 of 2") {
 		t.Errorf("%d lines on the first page", n)
 	}
+	if n := strings.Count(body, `<span class="muted">not flushed yet</span>`); n != pageRows {
+		t.Errorf("%d lines say that nothing is flushed yet", n)
+	}
 	next := regexp.MustCompile(`rel="next" href="([^"]*)"`).FindStringSubmatch(body)
 	if body := r.get(html.UnescapeString(next[1])).body; strings.Count(body, `<th scope="row">`) != 6 {
 		t.Error("the second page is not right")

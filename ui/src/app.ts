@@ -5,6 +5,7 @@ import { $, button, h, icon, sending } from "./lib/dom.ts";
 import { bind, bound, type Key, printed } from "./lib/keys.ts";
 import { copy, dialog, menu } from "./lib/layers.ts";
 import { applyLook, dark, setPrefs } from "./lib/prefs.ts";
+import { told } from "./lib/states.ts";
 import { withTime } from "./lib/url.ts";
 
 const later = (f: () => void) => ("requestIdleCallback" in window ? requestIdleCallback(f, { timeout: 2000 }) : setTimeout(f, 300));
@@ -126,7 +127,7 @@ async function signIn(): Promise<boolean> {
       }
       const err = res && (await errorOf(res));
       problem.hidden = false;
-      problem.replaceChildren(h("strong", null, err ? err.message : "The node cannot be reached."), err?.hint ? ` ${err.hint}` : "");
+      problem.replaceChildren(h("strong", null, err ? told(err) : "The node cannot be reached."));
     });
     return h("form", { onsubmit: submit }, h("p", { class: "t2" }, "Sign in again to go on. The page and everything on it stays as it is."), problem,
       h("div", { class: "field" }, h("label", { for: "re-email" }, "E-mail address"), email), h("div", { class: "field" }, h("label", { for: "re-password" }, "Password"), password),

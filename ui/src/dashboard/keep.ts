@@ -3,6 +3,7 @@ import { explain } from "../lib/api.ts";
 import { orgPath } from "../lib/boot.ts";
 import { button, h, sending } from "../lib/dom.ts";
 import { dialog, toast } from "../lib/layers.ts";
+import { told } from "../lib/states.ts";
 import { add, type Body, create, type Head, list, load, type Panel, save } from "./model.ts";
 
 type Kept = Omit<Panel, "id" | "grid">;
@@ -13,7 +14,7 @@ export async function keep(o: { title: string; name: string; time: Body["time"];
   let all: Head[];
   try {
     all = (await list()).filter((d) => d.editable);
-  } catch (e) { toast(`Dashboards cannot be read: ${explain(e).message}`, { error: true }); return; }
+  } catch (e) { toast(`Dashboards cannot be read. ${told(e)}`, { error: true }); return; }
   await dialog("Add to a dashboard", (close) => {
     const title = h("input", { class: "in", id: "panel-title", maxlength: "200", value: o.title, required: true, autofocus: true });
     const fresh = h("input", { class: "in", id: "dash-title", maxlength: "200", value: o.name });
@@ -29,7 +30,7 @@ export async function keep(o: { title: string; name: string; time: Body["time"];
       } catch (err) {
         const e = explain(err);
         problem.hidden = false;
-        problem.textContent = e.status === 412 || e.status === 409 ? "Somebody changed the dashboard just now: try again." : [e.message, e.hint].filter(Boolean).join(" ");
+        problem.textContent = e.status === 412 || e.status === 409 ? "Somebody changed the dashboard just now: try again." : told(e);
       }
     });
     return h("form", { onsubmit: submit }, problem, h("div", { class: "field" }, h("label", { for: "panel-title" }, "Title of the panel"), title), h("div", { class: "field" }, h("label", { for: "dash" }, "Dashboard"), where), box,

@@ -6,7 +6,7 @@ import { may, orgPath } from "../lib/boot.ts";
 import { button, crumb, h, icon, visible } from "../lib/dom.ts";
 import { bind } from "../lib/keys.ts";
 import { confirm, dialog, menu, toast } from "../lib/layers.ts";
-import { banner, empty, failure, skeleton } from "../lib/states.ts";
+import { banner, empty, failure, skeleton, told } from "../lib/states.ts";
 import { fromSpan, now, parseRange, isFault, type Range, resolve, useZone } from "../lib/time.ts";
 import { onNavigate, read, write } from "../lib/url.ts";
 import { Board } from "./board.ts";
@@ -282,13 +282,13 @@ export class DashboardPage implements Host {
     } catch (e) {
       const err = explain(e);
       if (err.status === 409 || err.status === 412) return this.conflict(err);
-      toast(`It is not saved: ${err.message}${err.hint ? ` ${err.hint}` : ""}`, { error: true });
+      toast(`It is not saved. ${told(err)}`, { error: true });
     }
   }
 
   private conflict(err: ApiError) {
     void dialog("Somebody else saved this dashboard", (close) => [
-      h("p", { class: "t2" }, `${err.message}${err.hint ? ` ${err.hint}` : ""}`), h("p", { class: "t2" }, "Your changes are still here."),
+      h("p", { class: "t2" }, told(err)), h("p", { class: "t2" }, "Your changes are still here."),
       h("div", { class: "acts" }, button({ text: "Keep editing", on: () => close() }), button({ text: "Save mine as a copy", on: () => { close(); void this.saveCopy(); } }), button({ text: "Take theirs", cls: "danger", on: () => { close(); this.editing = false; this.root.classList.remove("editing"); void this.load(); } })),
     ]);
   }
@@ -299,13 +299,13 @@ export class DashboardPage implements Host {
       this.saved = JSON.stringify(this.body);
       this.editing = false;
       location.href = orgPath(`dashboards/${encodeURIComponent(k.id)}`);
-    } catch (e) { toast(explain(e).message, { error: true }); }
+    } catch (e) { toast(told(e), { error: true }); }
   }
 
   private async exportAs(format: string) {
     try {
       saveFile(`${this.body.title || "dashboard"}.json`, JSON.stringify(await model.exported(this.kept!.id, format), null, 2), "application/json");
-    } catch (e) { toast(explain(e).message, { error: true }); }
+    } catch (e) { toast(told(e), { error: true }); }
   }
 
   private async versions() {
@@ -319,7 +319,7 @@ export class DashboardPage implements Host {
     try {
       await model.remove(k);
       location.href = orgPath("dashboards");
-    } catch (e) { toast(explain(e).message, { error: true }); }
+    } catch (e) { toast(told(e), { error: true }); }
   }
 
   private keys() {

@@ -3,7 +3,7 @@ import { explain } from "../lib/api.ts";
 import { boot, may } from "../lib/boot.ts";
 import { button, h, visible } from "../lib/dom.ts";
 import { confirm, copy, dialog, toast } from "../lib/layers.ts";
-import { banner } from "../lib/states.ts";
+import { banner, told } from "../lib/states.ts";
 import { formatTime, fromSpan, type Range, relativeLabel, type Span, zoneLabel } from "../lib/time.ts";
 import type { Chosen } from "./vars.ts";
 
@@ -49,7 +49,7 @@ export function shareDialog(d: Shared) {
         copyLink.focus();
       } catch (e) {
         const err = explain(e);
-        toast(`It is still private: ${err.message}${err.hint ? ` ${err.hint}` : ""}`, { error: true });
+        toast(`It is still private. ${told(err)}`, { error: true });
       }
     };
     const draw = () => who.replaceChildren(shared ? h("p", { class: "t2" }, `Everybody in ${visible(boot.org)} who has the link sees the dashboard.`)

@@ -1,8 +1,8 @@
 // Importing a dashboard: from a file or pasted, with a report of what becomes of each panel before anything is kept.
-import { explain } from "../lib/api.ts";
 import { button, h, visible } from "../lib/dom.ts";
 import { plural } from "../lib/format.ts";
 import { dialog } from "../lib/layers.ts";
+import { told } from "../lib/states.ts";
 import { type Imported, importFile } from "../dashboard/model.ts";
 
 const words = { converted: "", changed: "warn", placeholder: "err" } as const;
@@ -14,7 +14,7 @@ export function importDialog(): Promise<string | undefined> {
     const problem = h("p", { class: "alert", role: "alert", hidden: true }), report = h("div", { class: "stack" });
     const go = button({ text: "Import", cls: "primary", disabled: true, on: () => void take() }), shared = h("input", { type: "checkbox", id: "impshared" });
     const parsed = (): unknown => JSON.parse(text.value);
-    const fail = (e: unknown) => { problem.hidden = false; problem.textContent = e instanceof SyntaxError ? `This is not JSON: ${e.message}` : `${explain(e).message} ${explain(e).hint}`; go.disabled = true; report.replaceChildren(); };
+    const fail = (e: unknown) => { problem.hidden = false; problem.textContent = e instanceof SyntaxError ? `This is not JSON: ${e.message}` : told(e); go.disabled = true; report.replaceChildren(); };
     const look = async () => {
       problem.hidden = true;
       try {

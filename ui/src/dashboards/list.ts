@@ -4,7 +4,7 @@ import { boot, may, orgPath } from "../lib/boot.ts";
 import { button, h, icon, visible } from "../lib/dom.ts";
 import { ago } from "../lib/format.ts";
 import { menu, toast } from "../lib/layers.ts";
-import { empty, failure, skeleton } from "../lib/states.ts";
+import { empty, failure, skeleton, told } from "../lib/states.ts";
 import { read, write } from "../lib/url.ts";
 import { saveFile } from "../dashboard/file.ts";
 import { exported, list, type Listed, remove, undelete } from "../dashboard/model.ts";
@@ -39,7 +39,7 @@ export class DashboardList {
       this.body.replaceChildren(h("section", { class: "card" }, empty({ title: "No dashboards yet", icon: "layout-dashboard", text: "A dashboard shows what several queries answer, side by side. Those of Grafana that use Prometheus queries can be imported.", actions: [{ text: "New dashboard", primary: true, on: () => { location.href = orgPath("dashboards/new"); } }, ...(may("editor") ? [{ text: "Import", on: () => void this.import() }] : [])] })));
       return;
     }
-    const input = h("input", { class: "in", id: "q", type: "search", value: this.q, autocomplete: "off", placeholder: "part of the name or folder", oninput: (e: Event) => { this.q = (e.target as HTMLInputElement).value; write({ q: this.q }, "replace"); this.draw(); } });
+    const input = h("input", { class: "in", id: "q", type: "search", value: this.q, autocomplete: "off", placeholder: "Part of the name or folder", oninput: (e: Event) => { this.q = (e.target as HTMLInputElement).value; write({ q: this.q }, "replace"); this.draw(); } });
     const tags = [...new Set(this.all.flatMap((d) => d.summary.tags ?? []))].sort();
     this.body.replaceChildren(h("div", { class: "filters", role: "search" }, h("div", { class: "field" }, h("label", { for: "q" }, "Name"), input),
       tags.length > 0 && h("div", { class: "field" }, h("label", { for: "tag" }, "Tag"), h("select", { class: "in", id: "tag", onchange: (e: Event) => { this.tag = (e.target as HTMLSelectElement).value; write({ tag: this.tag }, "replace"); this.draw(); } }, h("option", { value: "" }, "all"), tags.map((t) => h("option", { value: t, selected: t === this.tag }, t))))), this.table);
@@ -69,7 +69,7 @@ export class DashboardList {
   }
 
   private menu(d: Listed, anchor: HTMLElement) {
-    const file = (format: string) => async () => { try { saveFile(`${d.name}.json`, JSON.stringify(await exported(d.id, format), null, 2), "application/json"); } catch (e) { toast(explain(e).message, { error: true }); } };
+    const file = (format: string) => async () => { try { saveFile(`${d.name}.json`, JSON.stringify(await exported(d.id, format), null, 2), "application/json"); } catch (e) { toast(told(e), { error: true }); } };
     menu(anchor, [
       { text: "Open", icon: "arrow-right", href: orgPath(`dashboards/${encodeURIComponent(d.id)}`) },
       { text: "Export as JSON", icon: "download", on: () => void file("millstream")() }, { text: "Export for Grafana", icon: "download", on: () => void file("grafana")() },
@@ -82,8 +82,8 @@ export class DashboardList {
       await remove(d);
       this.all = this.all.filter((x) => x.id !== d.id);
       if (this.all.length) this.draw(); else await this.load();
-      toast(`${d.name} deleted`, { action: { text: "Undo", on: () => void undelete(d.id).then(() => this.load(), (e) => toast(explain(e).message, { error: true })) } });
-    } catch (e) { toast(explain(e).message, { error: true }); }
+      toast(`Dashboard “${visible(d.name)}” deleted`, { action: { text: "Undo", on: () => void undelete(d.id).then(() => this.load(), (e) => toast(told(e), { error: true })) } });
+    } catch (e) { toast(told(e), { error: true }); }
   }
 
   private async import() {

@@ -10,7 +10,7 @@ const maxColoured = 20_000; // characters; longer text stays in one colour
 let serial = 0;
 
 export function plain(host: HTMLElement, o: SurfaceOptions, tokens?: (text: string) => Token[]): Surface {
-  const copy = h("pre", { class: "ed-copy", "aria-hidden": "true" });
+  const copy = h("pre", { class: "ed-copy", "aria-hidden": "true" }), hint = h("span", { class: "ed-hint" }, o.placeholder); // what is hinted at may need more than a line, too
   const field = h("textarea", { class: "ed-in", rows: "1", spellcheck: "false", autocapitalize: "none", autocomplete: "off", autocorrect: "off", placeholder: o.placeholder, "aria-label": o.label });
   const box = h("div", { class: "ed-plain" }, copy, field);
   host.append(box);
@@ -33,7 +33,7 @@ export function plain(host: HTMLElement, o: SurfaceOptions, tokens?: (text: stri
       at += t.text.length;
     }
     if (from >= text.length && from >= 0) spans.push(h("span", { class: "ed-wrong" }, " "));
-    copy.replaceChildren(...spans, "\u200b");
+    copy.replaceChildren(...(text ? spans : [hint]), "\u200b");
   };
 
   const popup = completions(host, field, copy, o, (c, it) => {

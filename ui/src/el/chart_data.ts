@@ -115,3 +115,10 @@ export function thin<T extends { t: number; v: number }>(list: readonly T[], fro
   }
   return [...best.values()].sort((a, b) => a.t - b.t);
 }
+
+/** What stands below the marks of a time axis of a chart so many pixels wide: nothing where the text would be cut at the right edge; the mark's line is there. */
+export const timeLabels = (marks: readonly { t: number; text: string }[], from: number, to: number, width: number): string[] =>
+  marks.map(({ t, text }) => (rightPadding + ((to - t) / (to - from)) * (width - leftAxis) < text.length * halfDigit ? "" : text));
+
+export const rightPadding = 12; // px, beside the drawing
+const leftAxis = 90, halfDigit = 3.4; // px: the widest axis of values, and half of a digit of the axes' type

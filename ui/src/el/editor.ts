@@ -3,7 +3,7 @@
 //
 // Set label, placeholder, multiline, language and complete before it is put into the page. Events, which bubble: ms:change {value} for each change by the
 // reader, ms:run for mod+Enter, and Enter where one line is enough.
-import { h } from "../lib/dom.ts";
+import { h, sentence } from "../lib/dom.ts";
 import { printed } from "../lib/keys.ts";
 import { plain } from "../editor/plain.ts";
 import { searchTokens, type Token } from "../editor/search.ts";
@@ -71,7 +71,7 @@ export class MsEditor extends HTMLElement {
 
   #say(m: Mark | null) {
     this.#message.hidden = !m;
-    this.#message.textContent = m?.message ?? "";
+    this.#message.textContent = sentence(m?.message ?? "");
     if (m) this.#message.setAttribute("role", "alert");
   }
 

@@ -1,15 +1,15 @@
 // The legend of a chart: a table of its series with figures that can be sorted, or one line of names where there is little room.
 import { button, h, icon, s as svg, visible } from "../lib/dom.ts";
 import { count } from "../lib/format.ts";
-import { formatValue } from "../lib/units.ts";
+import { addsUp, formatValue } from "../lib/units.ts";
 import type { ChartData } from "./chart.ts";
 import { type ChartSeries, idleLabels, type Stats, stats, telling } from "./chart_data.ts";
 import type { Look } from "./plot.ts";
 
 export interface LegendEvents { pick(name: string, add: boolean): void; focus(name: string | null): void; menu(s: ChartSeries, anchor: HTMLElement): void }
 
-const figures = ["last", "min", "avg", "max", "sum"] as const;
-type Key = "name" | (typeof figures)[number];
+const all = ["last", "min", "avg", "max", "sum"] as const;
+type Key = "name" | (typeof all)[number];
 const STEP = 200; // rows that are added at a time
 
 /** The name of a series among others: what tells it from them first, with stronger names of labels, the other labels last or left out. */
@@ -64,24 +64,27 @@ export class Legend {
     else this.el.replaceChildren(this.table(d));
   }
 
+  private adds(s: ChartSeries) { return addsUp(s.unit ?? this.d?.unit); }
+  private figure(s: ChartSeries, key: keyof Stats) { return key === "sum" && !this.adds(s) ? null : this.stats(s)[key]; }
+
   private sorted(list: ChartSeries[]) {
     const { key, down } = this.sort ?? {};
     if (!key) return list;
-    const by = (s: ChartSeries) => (key === "name" ? s.name : this.stats(s)[key] ?? -Infinity);
+    const by = (s: ChartSeries) => (key === "name" ? s.name : this.figure(s, key) ?? -Infinity);
     const sign = down ? -1 : 1;
     return list.map((s) => [by(s), s] as const).sort(([a], [b]) => sign * (typeof a === "string" ? a.localeCompare(b as string) : a === b ? 0 : a < (b as number) ? -1 : 1)).map(([, s]) => s);
   }
 
   private table(d: ChartData) {
+    const figures = d.series.some((s) => this.adds(s)) ? all : all.filter((f) => f !== "sum");
     const list = this.sorted(d.series), head = (key: Key, text: string) => {
       const on = this.sort?.key === key;
       return h("th", { scope: "col", class: key === "name" ? null : "r", "aria-sort": on ? (this.sort!.down ? "descending" : "ascending") : null },
         h("button", { type: "button", "data-sort": key, onclick: () => this.order(key) }, text, on && icon(this.sort!.down ? "arrow-down" : "arrow-up", "xs")));
     };
     const row = (s: ChartSeries) => {
-      const st = this.stats(s);
       return h("tr", { "data-series": s.name, class: this.hidden(s) ? "off" : null }, h("td", { class: "lg-name" }, this.name(s), s.note && h("span", { class: "pill" }, s.note)),
-        figures.map((f) => h("td", { class: "r num" }, formatValue(st[f], s.unit ?? d.unit))), h("td", null, button({ icon: "ellipsis", label: `More about ${visible(s.name)}`, cls: "ghost icon sm", "aria-haspopup": "menu", on: (e: MouseEvent) => this.on.menu(s, e.currentTarget as HTMLElement) })));
+        figures.map((f) => h("td", { class: "r num" }, formatValue(this.figure(s, f), s.unit ?? d.unit))), h("td", null, button({ icon: "ellipsis", label: `More about ${visible(s.name)}`, cls: "ghost icon sm", "aria-haspopup": "menu", on: (e: MouseEvent) => this.on.menu(s, e.currentTarget as HTMLElement) })));
     };
     return h("div", { class: "lg-scroll", tabindex: "0", role: "region", "aria-label": "Series" },
       h("table", { class: "tbl lg-t" }, h("thead", null, h("tr", null, head("name", `Series (${count(list.length)})`), figures.map((f) => head(f, f === "avg" ? "Average" : f[0]!.toUpperCase() + f.slice(1))), h("th", null, h("span", { class: "vh" }, "More")))), h("tbody", null, list.slice(0, this.rows).map(row))),

@@ -3,7 +3,7 @@ import uPlot from "uplot";
 import { dashOf, paint, seriesColours } from "../lib/colour.ts";
 import { timeTicks } from "../lib/time.ts";
 import { formatValue } from "../lib/units.ts";
-import { align, type ChartSeries, singles, stack, type Value, valueRange } from "./chart_data.ts";
+import { align, type ChartSeries, rightPadding, singles, stack, timeLabels, type Value, valueRange } from "./chart_data.ts";
 import type { ChartData, Exemplar } from "./chart.ts";
 
 export interface PlotOptions {
@@ -57,14 +57,15 @@ export class Plot {
     const { data } = this.o, stacked = data.kind === "stack", fromZero = data.kind !== "line" && data.kind !== undefined;
     const grid = { stroke: paint("--hair"), width: 1 }, stroke = paint("--text-3");
     const zone = data.zone ? { zone: data.zone } : {};
+    const marks = (u: uPlot) => timeTicks({ start: data.from, end: data.to }, Math.max(2, Math.floor(u.width / 84)), zone);
     return {
-      ms: 1, width: this.o.width, height: this.o.height, padding: [10, 12, 0, 0], legend: { show: false }, focus: { alpha: 0.2 },
+      ms: 1, width: this.o.width, height: this.o.height, padding: [10, rightPadding, 0, 0], legend: { show: false }, focus: { alpha: 0.2 },
       scales: {
         x: { time: false, range: () => [data.from, data.to] },
         y: data.log ? { distr: 3, log: 10 } : { range: (_u, min, max) => valueRange(min, this.withThresholds(max), fromZero) },
       },
       axes: [
-        { stroke, font: font(), grid, ticks: { show: false }, size: 24, gap: 4, splits: (u) => timeTicks({ start: data.from, end: data.to }, Math.max(2, Math.floor(u.width / 84)), zone).map((t) => t.t), values: (u) => timeTicks({ start: data.from, end: data.to }, Math.max(2, Math.floor(u.width / 84)), zone).map((t) => t.text) },
+        { stroke, font: font(), grid, ticks: { show: false }, size: 24, gap: 4, splits: (u) => marks(u).map((m) => m.t), values: (u) => timeLabels(marks(u), data.from, data.to, u.width) },
         { stroke, font: font(), grid, ticks: { show: false }, gap: 6, space: 36, values: (_u, list) => list.map((v) => (v === null ? "" : formatValue(v, data.unit))), size: (_u, list) => 14 + 6.4 * Math.max(2, ...(list ?? []).map((t) => t.length)) },
       ],
       cursor: {

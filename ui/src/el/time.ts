@@ -1,7 +1,7 @@
 // <ms-time>: the range of time of a page. Buttons for earlier, the range, later and refresh; the range's pop-over has a text field, quick and recent ranges, a
 // calendar, the zone and the refresh interval. The page owns the range: what the reader chooses comes out as events.
 import { boot } from "../lib/boot.ts";
-import { button, h, icon, mac } from "../lib/dom.ts";
+import { button, h, icon, mac, sentence } from "../lib/dom.ts";
 import { place, toast } from "../lib/layers.ts";
 import { findTimes, formatTime, fromSpan, isFault, now, parseRange, type Range, relativeLabel, resolve, type Span, spanLabel, zone, zoneLabel, zoneOf } from "../lib/time.ts";
 import { check } from "../lib/range.ts";
@@ -162,7 +162,7 @@ export class TimeControl extends HTMLElement {
       const bad = isFault(r);
       field.setAttribute("aria-invalid", String(bad));
       note.classList.toggle("bad", bad);
-      note.replaceChildren(...(bad ? [h("span", { class: "mono tm-caret", "aria-hidden": "true" }, " ".repeat(r.position) + "^"), `${r.error}, at character ${r.position + 1}`] : [this.absolute(r)]));
+      note.replaceChildren(...(bad ? [h("span", { class: "mono tm-caret", "aria-hidden": "true" }, " ".repeat(r.position) + "^"), `${sentence(r.error)}, at character ${r.position + 1}`] : [this.absolute(r)]));
       return bad ? undefined : r;
     };
     const apply = () => { const r = read(); if (r) this.take(r); else field.focus(); };

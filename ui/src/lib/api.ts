@@ -85,5 +85,5 @@ export async function* ndjson<T>(res: Response): AsyncGenerator<T> {
   if (rest.trim()) throw new ApiError(0, "cut", "The answer was cut off.", "Rows that arrived are kept.");
 }
 
-/** The text of an error for a person. */
+/** What any error is to the page. */
 export const explain = (e: unknown): ApiError => (e instanceof ApiError ? e : new ApiError(0, "client", e instanceof Error ? e.message : String(e)));

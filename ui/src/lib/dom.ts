@@ -52,12 +52,12 @@ export function button(o: { icon?: string; label?: string; text?: string; cls?: 
   return h("button", { type: "button", class: `btn ${cls ?? ""}`.trim(), "aria-label": label, title: !text ? label : undefined, onclick: on, ...rest }, ic && icon(ic, "s"), text, kbd && h("kbd", null, kbd));
 }
 
-/** What a form does when it is sent. While that goes on, a second click does nothing. */
+/** What a form or a button does. While that goes on, a second click does nothing, nor does the second one of a double click. */
 export function sending(send: () => Promise<unknown>): (e: Event) => Promise<void> {
   let busy = false;
   return async (e) => {
     e.preventDefault();
-    if (busy) return;
+    if (busy || (e instanceof MouseEvent && e.detail > 1)) return;
     busy = true;
     try { await send(); } finally { busy = false; }
   };
@@ -71,6 +71,9 @@ export const visible = (t: string) => t.replace(/[\u0000-\u0008\u000b-\u001f\u00
 
 /** A message as a sentence begins, as pages of the server show it; an address stays as it is. */
 export const sentence = (t: string) => (/^\S*@/.test(t) ? t : t.charAt(0).toUpperCase() + t.slice(1));
+
+/** A name that may break behind its separators: what takes it from the page, by copying or by its text, has the name alone. */
+export const breakable = (name: string): Child[] => name.split(/(?<=[_.:])(?=[^_.:])/).flatMap((part, i) => (i ? [h("wbr"), part] : [part]));
 
 /** Says at the end of the breadcrumbs what the page shows. */
 export function crumb(text: string) { const el = $("#crumb"); if (el) el.textContent = visible(text); }

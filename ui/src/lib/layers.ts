@@ -14,9 +14,9 @@ export function dialog(title: string, content: (close: (value?: unknown) => void
     const close = (v?: unknown) => { value = v; d.close(); };
     d.append(h("div", { class: "body" }, h("h2", { id: name }, title), content(close)));
     const leave = async () => { if (!o.leave || (await o.leave())) close(); };
-    d.addEventListener("click", (e) => { if (e.target === d) void leave(); });
+    d.addEventListener("click", (e) => { if (e.target === d && e.detail < 2) void leave(); }); // the second click of the double click that opened it is none beside it
     d.addEventListener("cancel", (e) => { if (e.target === d && o.leave) { e.preventDefault(); void leave(); } });
-    d.addEventListener("close", () => { const box = d.querySelector(".toasts"); if (box) document.body.append(box); d.remove(); back?.focus(); done(value); });
+    d.addEventListener("close", () => { const box = d.querySelector(".toasts"); if (box) ground().append(box); d.remove(); back?.focus(); done(value); });
     document.body.append(d);
     d.showModal();
     d.querySelector<HTMLElement>("[autofocus]")?.focus();
@@ -85,11 +85,14 @@ export function place(el: HTMLElement, anchor: Element) {
   el.style.top = `${below ? Math.min(a.bottom + 4, Math.max(8, innerHeight - r.height - 8)) : a.top - r.height - 4}px`;
 }
 
-/** A short message in the corner; errors stay until they are closed. */
+/** Where messages are when no dialog is open: in a row of their own at the foot of the frame. */
+const ground = () => document.querySelector(".app") ?? document.body;
+
+/** A short message at the foot of the window, which makes room for it, so that it covers nothing; errors stay until they are closed. */
 export function toast(text: string, o: { error?: boolean; action?: { text: string; on: () => void } } = {}) {
   let box = document.querySelector<HTMLElement>(".toasts");
   box ??= h("div", { class: "toasts", role: "region", "aria-label": "Messages" });
-  const host = [...document.querySelectorAll("dialog[open]")].at(-1) ?? document.body; // what is outside a dialog cannot be reached
+  const host = [...document.querySelectorAll("dialog[open]")].at(-1) ?? ground(); // what is outside a dialog cannot be reached
   if (box.parentElement !== host) host.append(box);
   const end = () => t.remove();
   const t = h("div", { class: `toast ${o.error ? "error" : ""}`.trim(), role: o.error ? "alert" : null }, icon(o.error ? "circle-alert" : "circle-check", "s"), h("span", null, text),

@@ -2,7 +2,7 @@
 import { json } from "./api.ts";
 import { boot, type Prefs } from "./boot.ts";
 import { toast } from "./layers.ts";
-import { explain } from "./api.ts";
+import { told } from "./states.ts";
 
 export function applyLook() {
   const { theme = "system", density = "normal", reduced_motion = "system" } = boot.prefs;
@@ -22,7 +22,7 @@ export async function setPrefs(change: Prefs): Promise<boolean> {
     await json("/preferences", { method: "PUT", body: boot.prefs });
     return true;
   } catch (e) {
-    toast(`Kept on this page only: ${explain(e).message}`, { error: true });
+    toast(`Kept on this page only. ${told(e)}`, { error: true });
     return false;
   }
 }

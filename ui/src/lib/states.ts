@@ -1,5 +1,5 @@
 // The standard states of a panel. Each takes the place of the panel's content; none loses what the reader typed.
-import { type ApiError } from "./api.ts";
+import { type ApiError, explain } from "./api.ts";
 import { button, h, icon, sentence } from "./dom.ts";
 
 export interface Action { text: string; icon?: string; primary?: boolean; on: () => void }
@@ -10,7 +10,7 @@ const acts = (list: Action[]) => list.length > 0 && h("div", { class: "acts" }, 
 export const skeleton = (rows = 12) => h("div", { class: "skel", "aria-hidden": "true" }, Array.from({ length: rows }, () => h("i")));
 
 export const empty = (o: { title: string; text?: string; icon?: string; actions?: Action[]; extra?: Node }) =>
-  h("div", { class: "state" }, h("span", { class: "ic" }, icon(o.icon ?? "search")), h("h2", null, o.title), o.text && h("p", null, o.text), o.extra, acts(o.actions ?? []));
+  h("div", { class: "state" }, h("span", { class: "ic" }, icon(o.icon ?? "search")), h("h2", null, o.title), o.text && h("p", null, sentence(o.text)), o.extra, acts(o.actions ?? []));
 
 /** An error: what the server said, how to go on, and the id that finds the request in the node's log. */
 export function failure(e: ApiError, retry?: () => void, more: Action[] = []): HTMLElement {
@@ -24,9 +24,15 @@ export function failure(e: ApiError, retry?: () => void, more: Action[] = []): H
     e.request && h("p", { class: "req" }, "Request ", h("code", null, e.request)), acts(list));
 }
 
+/** What an error says to a person where there is no room for a panel: the message and how to go on, in sentences. */
+export function told(e: unknown): string {
+  const { message, hint } = explain(e);
+  return hint ? `${sentence(message).replace(/[^.!?]$/, "$&.")} ${sentence(hint)}` : sentence(message);
+}
+
 /** A line above a panel: partial, degraded, or something to know. */
 export const banner = (kind: "warn" | "error" | "info", text: string, actions: Action[] = []) =>
-  h("div", { class: `banner ${kind === "warn" ? "" : kind}`.trim(), role: kind === "error" ? "alert" : "status" }, icon(kind === "info" ? "info" : "triangle-alert", "s"), h("span", null, text), actions.map((a) => button({ text: a.text, icon: a.icon, cls: "sm", on: a.on })));
+  h("div", { class: `banner ${kind === "warn" ? "" : kind}`.trim(), role: kind === "error" ? "alert" : "status" }, icon(kind === "info" ? "info" : "triangle-alert", "s"), h("span", null, sentence(text)), actions.map((a) => button({ text: a.text, icon: a.icon, cls: "sm", on: a.on })));
 
 /** Above a panel that could not be renewed and keeps what it shows: since when, why, and how to go on. */
 export const stale = (since: string, e: ApiError, retry: () => void) =>

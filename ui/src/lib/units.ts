@@ -24,6 +24,12 @@ export function formatValue(v: number | null | undefined, unit = ""): string {
   return rates[unit] !== undefined ? number(v) + rates[unit] : `${number(v)} ${unit}`;
 }
 
+/**
+ * Whether values of the unit add up over the steps of a chart. Counts do. Rates and shares do not: their sum grows with the number of steps, so that it is
+ * another one in a wider window, and it is no amount of anything.
+ */
+export const addsUp = (unit = "") => !(unit in rates || /^((bin)?Bps|bps|percent|percentunit|ratio)$|\/s$/.test(unit));
+
 const number = (v: number) => (Math.abs(v) < 1000 && !Number.isInteger(v) ? trim(v) : short(v));
 const round = (v: number) => (Math.abs(v) < 1000 ? Number(v.toPrecision(3)) : v);
 const trim = (v: number) => { const a = Math.abs(v); return a !== 0 && a < 1e-4 ? v.toExponential(2) : a >= 1000 ? short(v) : v.toPrecision(a < 1 ? 3 : a < 100 ? 4 : 5).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, ""); };

@@ -42,7 +42,7 @@ export async function chart(box: HTMLElement, p: LogsPage, signal: AbortSignal) 
     const at = [...form.querySelectorAll("select,button")].indexOf(document.activeElement as HTMLElement);
     form.replaceChildren(
       select("Show", Object.entries(functions).map(([k, v]) => [k, v.text]), made.fn, (fn) => change({ fn, field: functions[fn]!.field === "none" ? "" : made.field })),
-      ...(f.field === "none" ? [] : [select("of", names(usable, "choose a field"), made.field, (field) => change({ field }))]),
+      ...(f.field === "none" ? [] : [select("of", names(usable, "Choose a field"), made.field, (field) => change({ field }))]),
       ...[...made.by, ...(made.by.length < 3 ? [""] : [])].map((b, i) => select(i ? "and" : "by", names(fields.slice(0, 2000), "nothing"), b, (v) => change({ by: made.by.toSpliced(i, 1, ...(v ? [v] : [])).filter((x, k, all) => all.indexOf(x) === k) }))),
       select("as", Object.entries(kinds), made.kind, (k) => change({ kind: k as Kind })), h("span", { class: "spacer" }),
       button({ text: "SQL", icon: "database", cls: "ghost sm", on: () => void showSQL() }), ...(may("editor") ? [button({ text: "Add to dashboard", icon: "layout-dashboard", cls: "sm", on: () => void addToDashboard(p, made, statement()) })] : []));

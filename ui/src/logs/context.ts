@@ -21,7 +21,7 @@ export async function context(box: HTMLElement, row: Row, at: Place) {
   box.replaceChildren(bar, h("div", { class: "row" }, find, count), list);
   let answer: Answer | undefined;
 
-  const chips = () => bar.replaceChildren(h("span", { class: "muted small" }, "Same"), ...[...shared].map(([f, v]) => h("span", { class: "chip" }, h("span", { class: "f" }, shown(f, 40)), h("span", { class: "o" }, "="), h("span", { class: "v ell" }, shown(v, 60)), button({ icon: "x", label: `Any ${f}`, cls: "ghost icon sm", on: () => { shared.delete(f); chips(); void load(); } }))), ...(shared.size ? [] : [h("span", { class: "muted small" }, "stream only")]));
+  const chips = () => bar.replaceChildren(h("span", { class: "muted small" }, "Same"), ...[...shared].map(([f, v]) => h("span", { class: "chip" }, h("span", { class: "f" }, shown(f, 40)), h("span", { class: "o" }, "="), h("span", { class: "v ell" }, shown(v, 60)), button({ icon: "x", label: `Any ${f}`, cls: "ghost icon sm", on: () => { shared.delete(f); chips(); void load(); } }))), ...(shared.size ? [] : [h("span", { class: "muted small" }, "Stream only")]));
 
   async function load() {
     list.setAttribute("aria-busy", "true");

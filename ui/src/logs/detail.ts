@@ -1,6 +1,6 @@
 // One record in full: its fields with what can be done with each, and as JSON. Used by the drawer and by rows that are open in place.
 import { button, h, icon } from "../lib/dom.ts";
-import { bytes, laidOut } from "../lib/format.ts";
+import { bytes, count, laidOut } from "../lib/format.ts";
 import { copy } from "../lib/layers.ts";
 import { type Marks, nodes } from "./marks.ts";
 import { type Roles, type Row, textOf, toJSON } from "./record.ts";
@@ -28,7 +28,7 @@ export function focusedValue(): { field: string; value: string } | undefined {
 export function fieldTable(row: Row, marks: Marks, acts: FieldActs): HTMLElement {
   const list = row.entries();
   list.sort(([a], [b]) => Number(acts.pinned(b)) - Number(acts.pinned(a)) || Number(b === "_timestamp") - Number(a === "_timestamp") || a.localeCompare(b));
-  return h("dl", { class: "ft" }, list.slice(0, 1000).map(([field, v]) => fieldRow(field, v, marks, acts)), list.length > 1000 && h("p", { class: "muted" }, `and ${list.length - 1000} more fields: see JSON`));
+  return h("dl", { class: "ft" }, list.slice(0, 1000).map(([field, v]) => fieldRow(field, v, marks, acts)), list.length > 1000 && h("p", { class: "muted" }, `There are ${count(list.length - 1000)} more fields: see JSON.`));
 }
 
 function fieldRow(field: string, v: unknown, marks: Marks, acts: FieldActs): HTMLElement {

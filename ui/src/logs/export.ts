@@ -3,6 +3,7 @@ import { explain, json, request } from "../lib/api.ts";
 import { button, h } from "../lib/dom.ts";
 import { bytes, count, plural } from "../lib/format.ts";
 import { dialog, toast } from "../lib/layers.ts";
+import { told } from "../lib/states.ts";
 import type { LogsPage } from "./page.ts";
 import { textOf, toJSON, toObject } from "./record.ts";
 import type { Estimate } from "./run.ts";
@@ -32,7 +33,7 @@ export function exportDialog(p: LogsPage) {
       } catch (e) {
         const err = explain(e);
         problem.hidden = false;
-        problem.textContent = [err.message, err.hint].filter(Boolean).join(" ");
+        problem.textContent = told(err);
         progress.textContent = "";
         go.disabled = false;
       }

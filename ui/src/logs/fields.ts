@@ -4,6 +4,7 @@ import { boot } from "../lib/boot.ts";
 import { announce } from "../lib/a11y.ts";
 import { button, h, icon, s } from "../lib/dom.ts";
 import { count, percent, plural, short } from "../lib/format.ts";
+import { told } from "../lib/states.ts";
 import { Grid } from "../el/grid.ts";
 import { type Filter, isNumber, type Op } from "./filters.ts";
 import { values } from "./detail.ts";
@@ -193,7 +194,7 @@ export class Fields {
       } catch (e) {
         const err = explain(e);
         if (err.code === "aborted") return;
-        for (const f of need) f.box.replaceChildren(h("p", { class: "muted" }, err.message), button({ text: "Try again", cls: "sm", on: () => void this.loadOpen(signal, f) }));
+        for (const f of need) f.box.replaceChildren(h("p", { class: "muted" }, told(err)), button({ text: "Try again", cls: "sm", on: () => void this.loadOpen(signal, f) }));
       }
     }));
     this.grid.remeasure();
@@ -217,7 +218,7 @@ export class Fields {
       return li;
     });
     f.box.replaceChildren(...(st.distribution && st.rows ? [this.spread(f, st)] : []), rows.length ? h("ul", null, list) : h("p", { class: "muted" }, "No record of the result has it."),
-      h("div", { class: "fmore" }, h("span", { class: "muted" }, `in ${percent(Math.min(1, st.share || 0))}${st.distinct ? `, ${count(st.distinct)} ${st.distinct === 1 ? "value" : "values"}` : ""}`),
+      h("div", { class: "fmore" }, h("span", { class: "muted" }, `In ${percent(Math.min(1, st.share || 0))}${st.distinct ? `, ${count(st.distinct)} ${st.distinct === 1 ? "value" : "values"}` : ""}`),
         button({ icon: "columns-3", label: this.p.hasColumn(f.name) ? "Hide the column" : "Show as column", cls: "ghost icon sm", "data-k": "col", "aria-pressed": String(this.p.hasColumn(f.name)), on: () => { this.p.toggleColumn(f.name); this.drawTops(f, st); } }), button({ icon: "pin", label: this.pinned.includes(f.name) ? "Unpin" : "Pin", cls: "ghost icon sm", "data-k": "pin", "aria-pressed": String(this.pinned.includes(f.name)), on: () => this.pin(f.name) }),
         button({ icon: "check", label: "Only records that have it", cls: "ghost icon sm", "data-k": "has", on: () => this.p.filter(f.name, "has", []) })));
     if (had) [...f.box.querySelectorAll<HTMLElement>("[data-k]")].find((e) => e.dataset.k === had)?.focus();

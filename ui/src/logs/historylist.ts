@@ -14,7 +14,7 @@ export function historyList(p: LogsPage) {
     const list = h("ul", { class: "histlist" }), find = h("input", { class: "in", type: "search", placeholder: "Find in history", "aria-label": "Find in history", autofocus: true, oninput: () => draw() });
     const item = (r: Ran) => {
       const one = (k: string) => { const v = r.params[k]; return Array.isArray(v) ? v.join(", ") : v ?? ""; };
-      const what = [one("q"), one("f") && `filters: ${decode(one("f"))}`].filter(Boolean).join("  ·  ") || "all records";
+      const what = [one("q"), one("f") && `filters: ${decode(one("f"))}`].filter(Boolean).join("  ·  ") || "All records";
       return h("li", null, h("button", { type: "button", onclick: () => { close(); p.applyParams(r.params, "push", false); } }, h("span", { class: "mono ell" }, shown(what, 200)),
         h("span", { class: "muted small" }, [ago(r.t), shown(one("stream"), 60), one("mode") === "sql" ? "SQL" : "", relativeLabel({ from: one("from") || "now-15m", to: one("to") || "now" }), duration(r.ms * 1e6), plural(r.rows, "row"), bytes(r.bytes), states[r.state]].filter(Boolean).join(" · "))));
     };

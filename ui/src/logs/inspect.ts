@@ -13,8 +13,8 @@ export function inspect(p: LogsPage) {
   if (e) rows.push(["Estimate before", `${plural(e.rows, "row")}, ${bytes(e.bytes)}, ${count(e.segments.to_scan)} of ${plural(e.segments.total, "segment")}`]);
   if (s) {
     const seg = s.segments, left = seg.total - seg.pruned - seg.scanned;
-    rows.push(["Time", duration(s.took_ms * 1e6)], ["Segments", `${count(seg.total)} in the time range's streams`], ["left out by time and index", `${count(seg.pruned)}${seg.total ? ` (${percent(seg.pruned / seg.total)})` : ""}`], ["read", `${count(seg.scanned)}, ${count(seg.cached)} from the local disk`]);
-    if (left > 0) rows.push(["not needed", `${count(left)}: enough rows were found before`]);
+    rows.push(["Time", duration(s.took_ms * 1e6)], ["Segments", `${count(seg.total)} in the time range's streams`], ["Left out by time and index", `${count(seg.pruned)}${seg.total ? ` (${percent(seg.pruned / seg.total)})` : ""}`], ["Read", `${count(seg.scanned)}, ${count(seg.cached)} from the local disk`]);
+    if (left > 0) rows.push(["Not needed", `${count(left)}: enough rows were found before`]);
     rows.push(["Bytes read", bytes(s.scanned_bytes)], ["Rows looked at one by one", count(s.scanned_rows)], ["Unflushed rows read", count(s.unflushed_rows)], ["Nodes", count(s.nodes || 1)]);
   }
   const seg = s?.segments ?? p.progress?.segments;

@@ -64,7 +64,7 @@ export class LogsPage extends Runner implements DrawerPage, FieldsPage {
   private makeEditor(): MsEditor {
     const e = new MsEditor(), sql = this.state.mode === "sql";
     e.label = sql ? "SQL statement" : "Search";
-    e.placeholder = sql ? "SELECT … FROM …" : "Words, \"a phrase\", field:value, -field:value";
+    e.placeholder = sql ? "SELECT … FROM …" : matchMedia("(max-width:720px)").matches ? "Words, field:value" : "Words, \"a phrase\", field:value, -field:value";
     e.multiline = sql;
     e.language = sql ? "sql" : "search";
     e.value = this.state.q;
@@ -202,7 +202,7 @@ export class LogsPage extends Runner implements DrawerPage, FieldsPage {
     this.setFilters([...this.state.filters.filter((x) => !(x.field === field && x.op === opposite && x.values.join() === values.join())), f], `Filter added: ${describe(f)}`);
   }
 
-  setFilter(field: string, list: Filter[]) { this.setFilters([...this.state.filters.filter((f) => f.field !== field), ...list], list.length ? list.map(describe).join(", ") : `Filters of ${field} removed`); }
+  setFilter(field: string, list: Filter[]) { this.setFilters([...this.state.filters.filter((f) => f.field !== field), ...list], list.length ? `Filtered by ${list.map(describe).join(", ")}` : `Filters of ${field} removed`); }
   removeFilter(i: number) { const f = this.state.filters[i]; if (f) this.setFilters(this.state.filters.filter((_, k) => k !== i), `Filter removed: ${describe(f)}`); }
 
   setFilters(list: Filter[], said: string) {

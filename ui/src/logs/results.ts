@@ -171,7 +171,7 @@ export class Results {
     const note = h("p", { class: "t2" });
     if (s.filters.length) acts.push({ text: "Remove the last filter", icon: "filter", on: () => p.removeFilter(s.filters.length - 1) });
     if (s.q.trim()) acts.push({ text: "Clear the search", icon: "x", on: () => { p.editor.value = ""; void p.run(); } });
-    const box = h("div", { class: "rempty" }), draw = () => box.replaceChildren(empty({ title: "No records match", text: `${looked ? looked + " in " : ""}${shown(s.stream, 80)}, ${within}.`, extra: note, actions: acts }));
+    const box = h("div", { class: "rempty" }), draw = () => box.replaceChildren(empty({ title: "No records match", text: `Stream ${shown(s.stream, 80)}, ${within}${looked ? `: ${looked}` : ""}.`, extra: note, actions: acts }));
     this.stage().append(box);
     draw();
     try {

@@ -2,6 +2,7 @@
 import { explain, json } from "../lib/api.ts";
 import { h, s } from "../lib/dom.ts";
 import { duration, plural } from "../lib/format.ts";
+import { told } from "../lib/states.ts";
 import { nanos, shown } from "./record.ts";
 
 interface Span { span_id: string; parent_span_id?: string; name: string; service?: string; status?: string; start: string; duration_ns: number }
@@ -15,7 +16,7 @@ export async function waterfall(box: HTMLElement, id: string, span: string, sign
     spans = (await json<{ spans: Span[] }>(`/query/traces/${encodeURIComponent(id)}`, { signal })).spans;
   } catch (e) {
     const err = explain(e);
-    if (err.code !== "aborted") box.replaceChildren(h("p", { class: "muted" }, err.status === 404 ? "No spans of this trace are stored." : err.message));
+    if (err.code !== "aborted") box.replaceChildren(h("p", { class: "muted" }, err.status === 404 ? "No spans of this trace are stored." : told(err)));
     return;
   } finally {
     box.removeAttribute("aria-busy");

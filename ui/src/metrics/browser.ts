@@ -1,10 +1,10 @@
 // The metric browser: finds metrics by words of their names on the server, shows what one is and which labels it has, and puts names into the query. It may be held to the metrics of one service.
 import { announce } from "../lib/a11y.ts";
-import { type ApiError, explain, json } from "../lib/api.ts";
-import { button, h, icon, visible } from "../lib/dom.ts";
+import { explain, json } from "../lib/api.ts";
+import { breakable, button, h, icon, visible } from "../lib/dom.ts";
 import { count, plural, short } from "../lib/format.ts";
 import { now, resolve, type Range } from "../lib/time.ts";
-import { failure, skeleton } from "../lib/states.ts";
+import { failure, skeleton, told } from "../lib/states.ts";
 import { unitText } from "../lib/units.ts";
 import { call, common, type Labels, number, quote, selector, usual } from "./prom.ts";
 
@@ -123,7 +123,7 @@ export class Browser {
     const toggle = h("button", { type: "button", class: "mb-open", "aria-expanded": "false", "aria-label": `About ${visible(name)}`, onclick: () => void this.expand(li, name) }, icon("chevron-right", "xs"));
     const raw = selector(name, this.within), runs = usual(name, type ?? "")(raw);
     const li = h("li", { class: "mb-item" }, h("div", { class: "mb-row" }, toggle,
-      h("button", { type: "button", class: "mb-name", title: `${help ? `${visible(help)}\n` : ""}${type ? `Runs ${visible(runs)}` : `Puts ${visible(name)} into the query`}`, onclick: () => void this.choose(name) }, name.trim() ? visible(name) : JSON.stringify(name)),
+      h("button", { type: "button", class: "mb-name", title: `${help ? `${visible(help)}\n` : ""}${type ? `Runs ${visible(runs)}` : `Puts ${visible(name)} into the query`}`, onclick: () => void this.choose(name) }, name.trim() ? breakable(visible(name)) : JSON.stringify(name)),
       runs !== raw && h("button", { type: "button", class: "mb-raw", "aria-label": `Raw values of ${visible(name)}`, title: `Runs ${visible(raw)}`, onclick: () => this.on.insert(raw) }, "raw"),
       series !== undefined && h("span", { class: "mb-n", title: `${type || "unknown type"}, ${plural(series, "series", "series")}` }, short(series))));
     return li;
@@ -159,7 +159,7 @@ export class Browser {
         ...this.suggestions(name, meta.type, names),
         names.length ? h("ul", { class: "mb-labels", "aria-label": `Labels of ${visible(name)}` }, names.map((l) => this.label(name, l))) : h("p", { class: "muted" }, "No labels."));
     } catch (e) {
-      box.replaceChildren(h("p", { class: "bad" }, (explain(e) as ApiError).message));
+      box.replaceChildren(h("p", { class: "bad" }, told(e)));
     } finally {
       box.removeAttribute("aria-busy");
     }
@@ -210,7 +210,7 @@ export class Browser {
       const cut = (warnings ?? []).some((w) => w.includes("truncated"));
       box.replaceChildren(...data.map((v) => h("li", null, h("button", { type: "button", title: `Select ${visible(label)} = ${visible(v)}`, onclick: () => void this.choose(metric, { [label]: v }) }, v === "" ? "(empty)" : visible(v.length > 200 ? v.slice(0, 200) + "…" : v)))), ...(cut ? [h("li", { class: "muted" }, `The first ${MOST_VALUES} values.`)] : []));
     } catch (e) {
-      box.replaceChildren(h("li", { class: "bad" }, explain(e).message));
+      box.replaceChildren(h("li", { class: "bad" }, told(e)));
     }
   }
 }

@@ -1,6 +1,6 @@
 // The Explain view: the tree of each expression. Every part shows how many series it gives, what their labels are like and how long it took, and can be run alone.
 import { explain as errorText } from "../lib/api.ts";
-import { button, h, visible } from "../lib/dom.ts";
+import { button, h, sentence, visible } from "../lib/dom.ts";
 import { duration, plural } from "../lib/format.ts";
 import { failure, skeleton } from "../lib/states.ts";
 import { formatValue } from "../lib/units.ts";
@@ -40,7 +40,7 @@ export class ExplainView {
   private node(n: Ast, text: (n: Ast) => string, end: number): HTMLElement {
     const facts = h("span", { class: "ex-facts" }), query = text(n), inner = parts(n);
     if (this.work.length < MOST_NODES) this.work.push(() => this.measure(query, end, facts));
-    else facts.textContent = "not measured";
+    else facts.textContent = "Not measured";
     return h("li", null,
       h("div", { class: "ex-node" }, h("code", { class: "ex-t", title: query }, visible(title(n, text))), facts, n.type !== "matrixSelector" && button({ text: "Run alone", cls: "ghost sm", label: `Run alone: ${visible(query)}`, on: () => this.on.run(query) })),
       inner.length > 0 && h("ul", null, inner.map((x) => this.node(x, text, end))));
@@ -52,11 +52,11 @@ export class ExplainView {
     try {
       const a = await instant(query, end, LIMIT, this.abort.signal);
       const took = duration(Math.round(performance.now() - began) * 1e6);
-      const what = a.type === "scalar" ? `the number ${formatValue(a.series[0]?.values[1][0])}` : `${a.cut ? "≥ " : ""}${plural(a.series.length, "series", "series")}`;
+      const what = a.type === "scalar" ? `The number ${formatValue(a.series[0]?.values[1][0])}` : `${a.cut ? "≥ " : ""}${plural(a.series.length, "series", "series")}`;
       box.replaceChildren(h("b", null, what), h("span", null, took), ...labels(a.series));
     } catch (e) {
       const err = errorText(e);
-      if (err.code !== "aborted") box.replaceChildren(h("span", { class: "bad" }, err.message));
+      if (err.code !== "aborted") box.replaceChildren(h("span", { class: "bad" }, sentence(err.message)));
     }
   }
 }

@@ -2,7 +2,7 @@
 import { announce } from "../lib/a11y.ts";
 import { explain } from "../lib/api.ts";
 import { orgPath } from "../lib/boot.ts";
-import { button, h, icon, visible } from "../lib/dom.ts";
+import { button, h, icon, sentence, visible } from "../lib/dom.ts";
 import { count, duration, plural } from "../lib/format.ts";
 import { bind, printed, typing } from "../lib/keys.ts";
 import { menu } from "../lib/layers.ts";
@@ -156,7 +156,7 @@ export class MetricsPage {
   private async execute() {
     const list = this.s.queries.filter((q) => q.text && !q.hidden);
     this.typed();
-    this.s.queries.forEach((q, i) => { if (!q.text || q.hidden) this.rows.status(i, q.hidden ? "hidden" : ""); });
+    this.s.queries.forEach((q, i) => { if (!q.text || q.hidden) this.rows.status(i, q.hidden ? "Hidden" : ""); });
     if (list.length === 0) {
       this.runner.stop();
       this.last = this.outdated = undefined;
@@ -210,7 +210,7 @@ export class MetricsPage {
   private one(r: Result) {
     const { answer, failure: f } = r;
     if (this.rows.queries[r.index]?.text !== r.query) return; // another is being typed there
-    this.rows.status(r.index, f ? (f.error.code === "aborted" ? "stopped" : "failed") : `${answer!.type === "string" ? "text" : answer!.type === "scalar" ? "a number" : plural(answer!.series.length, "series", "series")} · ${duration(Math.round(r.took) * 1e6)}`, f && f.error.code !== "aborted" ? "bad" : "");
+    this.rows.status(r.index, f ? (f.error.code === "aborted" ? "Stopped" : "Failed") : `${answer!.type === "string" ? "Text" : answer!.type === "scalar" ? "A number" : plural(answer!.series.length, "series", "series")} · ${duration(Math.round(r.took) * 1e6)}`, f && f.error.code !== "aborted" ? "bad" : "");
     this.rows.mark(r.index, f && f.at !== undefined ? { from: f.at, message: f.message } : null);
   }
 
@@ -290,7 +290,7 @@ export class MetricsPage {
         ]));
       }
       for (const w of r.answer?.warnings ?? []) out.push(banner("warn", who + w));
-      for (const w of (r.answer?.infos ?? []).filter((x) => !this.refuted(x))) out.push(h("p", { class: "mx-info" }, icon("info", "xs"), who + w.replace(/^PromQL info: /, "")));
+      for (const w of (r.answer?.infos ?? []).filter((x) => !this.refuted(x))) out.push(h("p", { class: "mx-info" }, icon("info", "xs"), sentence(who + w.replace(/^PromQL info: /, ""))));
       if (r.failure && run!.results.some((x) => x.answer) && r.failure.error.code !== "aborted") out.push(banner("error", `Query ${letter(r.index)}: ${r.failure.message}`));
     }
     this.notes.replaceChildren(...out);

@@ -49,7 +49,7 @@ export function shareMenu(anchor: HTMLElement, s: State, run: Run | undefined, u
     { text: "Copy link and query", icon: "copy", on: () => void link(s, run, true).then((url) => copy(`${visibleQueries(s).map((q) => q.text).join("\n")}\n${url}`, "Link and query copied")) },
     { text: "", rule: true },
     { text: "Copy PromQL", icon: "code", on: () => void copy(visibleQueries(s).map((q) => q.text).join("\n"), "PromQL copied") },
-    ...(span ? [{ text: "Copy as curl", icon: "terminal", on: () => void copy(curl(s, span, run.step), "curl command copied") }] : []),
+    ...(span ? [{ text: "Copy as curl", icon: "terminal", on: () => void copy(curl(s, span, run.step), "Command copied") }] : []),
     { text: "Copy as Grafana panel", icon: "braces", on: () => void copy(grafana(s, unit), "Grafana panel copied") },
   ], { label: "Share" });
 }

@@ -3,7 +3,7 @@ import { explain, json } from "../lib/api.ts";
 import { button, h, visible } from "../lib/dom.ts";
 import { bytes, plural } from "../lib/format.ts";
 import { dialog, toast } from "../lib/layers.ts";
-import { banner } from "../lib/states.ts";
+import { banner, told } from "../lib/states.ts";
 import { type Cluster, type ClusterNode, has } from "./model.ts";
 
 const lacks: Record<string, string> = {
@@ -30,9 +30,9 @@ export async function drain(c: Cluster, n: ClusterNode): Promise<void> {
   if (!yes) return;
   try {
     await json(`/cluster/nodes/${encodeURIComponent(n.id)}/drain`, { method: "POST" });
-    toast(`${visible(n.id)} is draining`);
+    toast(`Node ${visible(n.id)} is draining`);
   } catch (e) {
     const err = explain(e);
-    toast(`${visible(n.id)} was not drained: ${err.message}${err.hint ? `. ${err.hint}` : ""}`, { error: true });
+    toast(`Node ${visible(n.id)} was not drained. ${told(err)}`, { error: true });
   }
 }

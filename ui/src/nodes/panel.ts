@@ -38,7 +38,7 @@ function explanation(n: ClusterNode, state: string) {
 
 function heartbeats(c: Cluster, n: ClusterNode) {
   const list = c.beats(n.id), late = list.filter((b) => b > 7.5).length;
-  return h("section", null, h("h3", null, "Heartbeats", h("small", null, "as this page saw them")),
+  return h("section", null, h("h3", null, "Heartbeats", h("small", null, "As this page saw them")),
     h("div", { class: "beats", role: "img", "aria-label": `${list.length} readings of the heartbeat's age, ${late} late` }, Array.from({ length: 40 - list.length }, () => h("i", { class: "none" })), list.map((b) => h("i", { class: b > 15 ? "m" : b > 7.5 ? "l" : "" }))),
     h("p", { class: "t3 num", "data-age": n.id }, `Age ${ageText(c.age(n))}`));
 }

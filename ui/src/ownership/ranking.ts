@@ -4,7 +4,7 @@ import { ApiError, explain, json } from "../lib/api.ts";
 import { orgPath } from "../lib/boot.ts";
 import { button, h, visible } from "../lib/dom.ts";
 import { bytes, count, plural } from "../lib/format.ts";
-import { failure } from "../lib/states.ts";
+import { failure, told } from "../lib/states.ts";
 import { spanLabel } from "../lib/time.ts";
 import { nodeName } from "./members.ts";
 import { type Colours, type Ranking, vcpu } from "./model.ts";
@@ -16,12 +16,12 @@ export class Lookup {
   private running: AbortController | undefined;
   private found: Ranking | undefined;
   private all = false;
-  private readonly input = h("input", { class: "in mono", id: "segment", name: "segment", type: "search", autocomplete: "off", spellcheck: "false", placeholder: "id of a segment" });
+  private readonly input = h("input", { class: "in mono", id: "segment", name: "segment", type: "search", autocomplete: "off", spellcheck: "false", placeholder: "Id of a segment" });
   private readonly out = h("div", { class: "ow-rank" });
 
   constructor(private colours: Colours, private on: (id: string) => void) {
     const form = h("form", { role: "search", class: "ow-find", onsubmit: (e: Event) => { e.preventDefault(); this.on(this.input.value.trim()); } }, h("label", { class: "vh", for: "segment" }, "Id of a segment"), this.input, button({ text: "Find", type: "submit" }));
-    this.el = h("section", { class: "card", "aria-labelledby": "order-h" }, h("div", { class: "ow-hd" }, h("h2", { id: "order-h" }, "Standby order"), h("span", { class: "muted" }, "of one segment"), h("span", { class: "spacer" }), form), this.out);
+    this.el = h("section", { class: "card", "aria-labelledby": "order-h" }, h("div", { class: "ow-hd" }, h("h2", { id: "order-h" }, "Standby order"), h("span", { class: "muted" }, "Of one segment"), h("span", { class: "spacer" }), form), this.out);
     this.say();
   }
 
@@ -47,7 +47,7 @@ export class Lookup {
     } catch (e) {
       const err = explain(e);
       if (err.code === "aborted") return;
-      if (err.status === 404) this.out.replaceChildren(h("p", { class: "t3", role: "status" }, `${sentence(err.message)} ${sentence(err.hint)}`));
+      if (err.status === 404) this.out.replaceChildren(h("p", { class: "t3", role: "status" }, told(err)));
       else this.out.replaceChildren(failure(err as ApiError, () => void this.find(id)));
     } finally {
       if (!signal.aborted) this.out.removeAttribute("aria-busy");
@@ -63,5 +63,3 @@ export class Lookup {
       ...(r.ranking.length === 0 ? [h("p", { class: "t3" }, "No node owns segments now.")] : []));
   }
 }
-
-const sentence = (t: string) => (t ? t[0]!.toUpperCase() + t.slice(1).replace(/\.?$/, ".") : "");

@@ -34,7 +34,7 @@ export class WhatIf {
   constructor(private colours: Colours, private on: (p: Plan) => void) {
     this.kinds = ([["add", "Add node"], ["remove", "Remove node"], ["reweigh", "Weight"]] as const).map(([k, text]) => h("button", { type: "button", "data-k": k, onclick: () => this.choose(k) }, text));
     const form = h("form", { onsubmit: (e: Event) => { e.preventDefault(); this.take(); } }, h("div", { class: "seg ow-kinds", role: "group", "aria-label": "What changes" }, this.kinds), h("div", { class: "ow-fields" }, this.nameField, this.nodeField, this.weightField, button({ text: "Simulate", type: "submit", cls: "primary" })), this.problem);
-    this.el = h("section", { "aria-labelledby": "whatif-h" }, h("h2", { id: "whatif-h" }, icon("flask-conical", "s"), "What if", h("small", null, "nothing is applied")), form, this.chips, this.out);
+    this.el = h("section", { "aria-labelledby": "whatif-h" }, h("h2", { id: "whatif-h" }, icon("flask-conical", "s"), "What if", h("small", null, "Nothing is applied")), form, this.chips, this.out);
     this.choose("add");
   }
 

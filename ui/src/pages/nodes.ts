@@ -2,10 +2,10 @@
 import "../app.ts";
 import { announce } from "../lib/a11y.ts";
 import { type ApiError } from "../lib/api.ts";
-import { $, button, h, icon, visible } from "../lib/dom.ts";
+import { $, button, h, icon, sentence, visible } from "../lib/dom.ts";
 import { bytes, count, duration, plural, short } from "../lib/format.ts";
 import { bind } from "../lib/keys.ts";
-import { banner, empty, failure, skeleton } from "../lib/states.ts";
+import { banner, empty, failure, skeleton, told } from "../lib/states.ts";
 import { onNavigate, read, write } from "../lib/url.ts";
 import { drain } from "../nodes/drain.ts";
 import { Feed } from "../nodes/feed.ts";
@@ -166,11 +166,11 @@ class NodesPage {
     let text = "";
     if (this.c.at === 0 || this.feed?.paused) text = "";
     else if (this.trouble) text = `The nodes cannot be read: ${this.trouble}. What is shown is ${since} old.`;
-    else if (old > staleAfter) text = `${this.lost?.message ?? "The node sends no news."} What is shown is ${since} old; it is tried again.`;
+    else if (old > staleAfter) text = `${this.lost ? told(this.lost) : "The node sends no news."} What is shown is ${since} old; it is tried again.`;
     this.app.classList.toggle("stale", text !== "");
     if (text === this.note) return;
     const kept = this.notes.querySelector(".banner span");
-    if (text && this.note && kept) kept.textContent = text; // the same alert grows older without being read out again
+    if (text && this.note && kept) kept.textContent = sentence(text); // the same alert grows older without being read out again
     else this.notes.replaceChildren(...(text ? [banner("warn", text)] : []));
     this.notes.querySelector(".banner")?.setAttribute("aria-live", "off");
     if (text && !this.note) announce(text);

@@ -47,7 +47,7 @@ class OwnershipPage {
     this.map.addEventListener("ms:range", (e) => { const r = fromSpan((e as CustomEvent<Span>).detail); this.look(r.from, r.to); });
     this.main = h("div", { class: "ow-main", "aria-busy": "true" },
       h("section", { class: "card", "aria-labelledby": "heat-h" }, h("div", { class: "ow-hd" }, h("h2", { id: "heat-h" }, "Segments by time and owner"), this.note, h("span", { class: "spacer" }), h("div", { class: "seg", role: "group", "aria-label": "What the colours show" }, this.modes)), this.heat),
-      h("section", { class: "card", "aria-labelledby": "members-h" }, h("div", { class: "ow-hd" }, h("h2", { id: "members-h" }, "Weight share and actual share"), h("span", { class: "muted" }, "the mark is the share that the weight asks for")), this.table),
+      h("section", { class: "card", "aria-labelledby": "members-h" }, h("div", { class: "ow-hd" }, h("h2", { id: "members-h" }, "Weight share and actual share"), h("span", { class: "muted" }, "The mark is the share that the weight asks for")), this.table),
       this.lookup.el);
     app.replaceChildren(
       h("div", { class: "pagehead" }, head, this.streams, h("span", { class: "spacer" }), h("div", { class: "seg", role: "group", "aria-label": "Time" }, this.ranges), button({ icon: "refresh-cw", label: "Refresh", cls: "icon", on: () => this.refresh() })),
@@ -135,7 +135,7 @@ class OwnershipPage {
     this.lookup.redraw();
     this.figure(d);
     this.table.replaceChildren(d.members.length > 0 ? membersTable(d.members, this.colours) : empty({ title: "No node owns segments", icon: "server", text: "No node with the role querier is there. Its segments are in the object store; the first querier that comes owns all of them." }));
-    if (d.members.length === 1) this.notes.replaceChildren(banner("info", `${visible(d.members[0]!.id)} owns every segment: it is the only node that runs queries. Under “What if” you see what another one would take over.`));
+    if (d.members.length === 1) this.notes.replaceChildren(banner("info", `Node ${visible(d.members[0]!.id)} owns every segment: it is the only node that runs queries. Under “What if” you see what another one would take over.`));
     this.note.textContent = "";
     if (d.segments === 0) this.heat.replaceChildren(empty({ title: "No segments yet", icon: "grid-3x3", text: "Records are in the write-ahead log until they are flushed; each flush makes segments, and each segment has one owner." }));
     else if (d.members.length === 0) this.heat.replaceChildren(empty({ title: `${plural(d.segments, "segment")} without an owner`, icon: "grid-3x3", text: "Start a node with the role querier." }));

@@ -1,9 +1,10 @@
 // Send data: looks for a record that was not there when the page was opened, and shows it.
 import "./basic.ts";
-import { explain, json } from "../lib/api.ts";
+import { json } from "../lib/api.ts";
 import { orgPath } from "../lib/boot.ts";
 import { $, h, visible } from "../lib/dom.ts";
 import { ago } from "../lib/format.ts";
+import { told } from "../lib/states.ts";
 
 const box = $("#waiting"), out = $("#received");
 const every = 2000; // ms between looks
@@ -42,19 +43,20 @@ if (box && out) {
   const look = () => (signal === "metrics" ? metrics() : signal === "traces" ? traces() : logs(box.dataset.sender === "alloy" || box.dataset.sender === "loki" ? "default" : stream));
   let before: string | undefined | null = null; // null: not looked yet
   const show = (ok: boolean, text: string, ...more: (Node | false)[]) => out.replaceChildren(h("p", { class: `wait ${ok ? "ok" : ""}`.trim() }, h("span", { class: "dot" }), text), ...more.filter((m): m is Node => m !== false));
+  let waiting = false; // is said already
   const step = async () => {
-    let found: Found;
     try {
-      found = await look();
-    } catch (e) {
-      show(false, `Cannot look: ${explain(e).message}`);
-    }
-    if (before === null) {
-      before = found?.key;
-      show(false, found?.at ? `Waiting for a new record. The newest so far is from ${ago(found.at)}.` : found ? "Waiting for something new: there are some already." : "Waiting for the first record…");
-    } else if (found && found.key !== before) {
-      show(true, "It has arrived.", h("pre", { class: "firstrec", tabindex: "0", "aria-label": "The record" }, visible(found.text.slice(0, 20_000))), h("p", null, h("a", { class: "btn primary", href: found.link }, "Explore it")));
-      return;
+      const found = await look();
+      if (before !== null && found && found.key !== before) {
+        show(true, "It has arrived.", h("pre", { class: "firstrec", tabindex: "0", "aria-label": "The record" }, visible(found.text.slice(0, 20_000))), h("p", null, h("a", { class: "btn primary", href: found.link }, "Explore it")));
+        return;
+      }
+      if (before === null) before = found?.key;
+      if (!waiting) show(false, found?.at ? `Waiting for a new record. The newest so far is from ${ago(found.at)}.` : found ? "Waiting for something new: there are some already." : "Waiting for the first record…");
+      waiting = true;
+    } catch (e) { // what is there is not known, so nothing that comes later can be told to be new
+      show(false, `It is not known whether a record has come; it is tried again. ${told(e)}`);
+      waiting = false;
     }
     setTimeout(() => (document.hidden ? document.addEventListener("visibilitychange", () => void step(), { once: true }) : void step()), every);
   };

@@ -53,7 +53,7 @@ class ServicesPage {
     this.hopsButtons = [1, 2, 3].map((n) => h("button", { type: "button", "data-v": String(n), "aria-label": plural(n, "call") + " away", onclick: () => { this.hops = n; this.remember(); this.draw(); } }, String(n)));
     this.hopsBox = h("div", { class: "seg", role: "group", "aria-label": "How many calls away from it" }, this.hopsButtons);
     this.find.label = "Around";
-    this.find.placeholder = "all services";
+    this.find.placeholder = "All services";
     this.find.clearable = true;
     this.find.icon = "boxes";
     this.find.addEventListener("ms:change", () => { this.focus = this.find.value as string; this.remember(); this.draw(); });

@@ -1,10 +1,11 @@
 // Settings: preferences are kept as they are changed. The page itself is rendered on the server.
 import "./basic.ts";
-import { explain, json } from "../lib/api.ts";
+import { json } from "../lib/api.ts";
 import { boot, type Prefs } from "../lib/boot.ts";
 import { $, h } from "../lib/dom.ts";
 import { toast } from "../lib/layers.ts";
 import { applyLook, setPrefs } from "../lib/prefs.ts";
+import { told } from "../lib/states.ts";
 
 const form = $<HTMLFormElement>("#prefs");
 if (form) {
@@ -28,7 +29,7 @@ if (form) {
       applyLook();
       location.reload();
     } catch (err) {
-      toast(explain(err).message, { error: true });
+      toast(told(err), { error: true });
     }
   });
 }

@@ -1,13 +1,13 @@
 // The page of one trace.
 import "../app.ts";
-import { type Action, empty, failure, skeleton } from "../lib/states.ts";
+import { type Action, empty, failure, skeleton, told } from "../lib/states.ts";
 import { announce } from "../lib/a11y.ts";
 import { explain, json } from "../lib/api.ts";
 import { orgPath } from "../lib/boot.ts";
 import { $, button, crumb, h, icon, visible } from "../lib/dom.ts";
 import { count, duration, plural } from "../lib/format.ts";
 import { bind } from "../lib/keys.ts";
-import { copy } from "../lib/layers.ts";
+import { copy, toast } from "../lib/layers.ts";
 import { formatTime, useZone, zoneLabel } from "../lib/time.ts";
 import { onNavigate, read, write } from "../lib/url.ts";
 import { MsSelect } from "../el/select.ts";
@@ -122,7 +122,7 @@ class FilterBar {
     for (const input of [this.text, this.least]) input.addEventListener("input", () => { clearTimeout(timer); timer = window.setTimeout(() => this.changed(), 120); });
     this.services.multi = true;
     this.services.label = "Services";
-    this.services.placeholder = "all";
+    this.services.placeholder = "All";
     this.services.items = t.c.services.map((value) => ({ value, label: called(value) })).sort((a, b) => (a.label < b.label ? -1 : 1));
     this.services.value = this.f.services;
     this.services.addEventListener("ms:change", () => { this.f.services = this.services.value as string[]; this.changed(); });
@@ -165,6 +165,6 @@ async function download(trace: string) {
     a.click();
     setTimeout(() => URL.revokeObjectURL(a.href), 10_000);
   } catch (e) {
-    announce(explain(e).message);
+    toast(told(e), { error: true });
   }
 }

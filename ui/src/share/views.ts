@@ -3,7 +3,7 @@ import { type ApiError, explain, json } from "../lib/api.ts";
 import { may } from "../lib/boot.ts";
 import { button, h, icon, sending, visible } from "../lib/dom.ts";
 import { confirm, dialog, toast } from "../lib/layers.ts";
-import { failure } from "../lib/states.ts";
+import { failure, told } from "../lib/states.ts";
 import type { Params } from "../lib/url.ts";
 
 export interface Viewed {
@@ -24,7 +24,7 @@ export function viewsDialog(p: Viewed) {
   void dialog("Saved views", (close) => {
     const box = h("div", { class: "viewlist", "aria-busy": "true" }), name = h("input", { class: "in", id: "view-name", maxlength: "200", required: true, autocomplete: "off", autofocus: true, value: p.name ?? "", placeholder: "Name" }), shared = h("input", { type: "checkbox", id: "view-shared", disabled: !may("editor") });
     const problem = h("div", { class: "alert", role: "alert", hidden: true });
-    const said = (e: unknown) => { const err = explain(e); problem.hidden = false; problem.textContent = err.status === 409 || err.status === 412 ? "Somebody else has changed it meanwhile; the list below is new." : [err.message, err.hint].filter(Boolean).join(" "); void load(); };
+    const said = (e: unknown) => { const err = explain(e); problem.hidden = false; problem.textContent = err.status === 409 || err.status === 412 ? "Somebody else has changed it meanwhile; the list below is new." : told(err); void load(); };
     const body = (pinned = false) => ({ page: p.page, state: p.state(), pinned });
 
     const save = sending(async () => {
@@ -55,13 +55,13 @@ export function viewsDialog(p: Viewed) {
       if (!(await confirm("Delete the view?", `“${v.name}” can be brought back for 30 days.`, { action: "Delete", danger: true }))) return;
       try {
         await json(path(v.id), { method: "DELETE", headers: { "If-Match": `"${v.version}"` } });
-        toast("View deleted", { action: { text: "Undo", on: () => void json(`${path(v.id)}/restore`, { body: {} }).then(() => toast("View restored"), (e: ApiError) => toast(explain(e).message, { error: true })) } });
+        toast("View deleted", { action: { text: "Undo", on: () => void json(`${path(v.id)}/restore`, { body: {} }).then(() => toast("View restored"), (e: ApiError) => toast(told(e), { error: true })) } });
         void load();
       } catch (e) { said(e); }
     }
-    const row = (v: Listed) => h("li", null, h("button", { type: "button", class: "open", onclick: () => void open(v) }, icon(v.summary.pinned ? "star" : "bookmark", "s"), h("span", { class: "ell" }, short(v.name, 200)), h("span", { class: "muted small nb" }, v.shared ? (v.mine ? "shared by you" : `by ${short(v.owner ?? "a former member", 60)}`) : "private")),
-      ...(v.editable ? [button({ icon: "star", label: v.summary.pinned ? `Unpin ${v.name}` : `Pin ${v.name}`, cls: "ghost icon sm", "aria-pressed": String(v.summary.pinned === true), on: () => void change(v, (f) => ({ shared: f.shared, body: { ...f.body, pinned: !f.body.pinned } }), v.summary.pinned ? "Unpinned" : "Pinned") }), button({ icon: "save", label: `Replace ${v.name} by what is shown`, cls: "ghost icon sm", on: () => void change(v, (f) => ({ shared: f.shared, body: { ...f.body, ...body(f.body.pinned) } }), "View replaced") }),
-        button({ icon: "trash-2", label: `Delete ${v.name}`, cls: "ghost icon sm", on: () => void remove(v) })] : []));
+    const row = (v: Listed) => h("li", null, h("button", { type: "button", class: "open", onclick: sending(() => open(v)) }, icon(v.summary.pinned ? "star" : "bookmark", "s"), h("span", { class: "ell" }, short(v.name, 200)), h("span", { class: "muted small nb" }, v.shared ? (v.mine ? "Shared by you" : `By ${short(v.owner ?? "a former member", 60)}`) : "Private")),
+      ...(v.editable ? [button({ icon: "star", label: v.summary.pinned ? `Unpin ${v.name}` : `Pin ${v.name}`, cls: "ghost icon sm", "aria-pressed": String(v.summary.pinned === true), on: sending(() => change(v, (f) => ({ shared: f.shared, body: { ...f.body, pinned: !f.body.pinned } }), v.summary.pinned ? "Unpinned" : "Pinned")) }), button({ icon: "save", label: `Replace ${v.name} by what is shown`, cls: "ghost icon sm", on: sending(() => change(v, (f) => ({ shared: f.shared, body: { ...f.body, ...body(f.body.pinned) } }), "View replaced")) }),
+        button({ icon: "trash-2", label: `Delete ${v.name}`, cls: "ghost icon sm", on: sending(() => remove(v)) })] : []));
     async function load() {
       try {
         const { views: all } = await json<{ views: Listed[] }>("/views"), mine = all.filter((v) => v.summary.page === p.page).sort((a, b) => Number(b.summary.pinned === true) - Number(a.summary.pinned === true) || a.name.localeCompare(b.name));

@@ -37,8 +37,8 @@ export class TracesPage {
   private stream = new MsSelect();
   private service = new MsSelect();
   private operation = new MsSelect();
-  private least = input("From, such as 250ms", "at least");
-  private most = input("To, such as 2s", "at most");
+  private least = input("From, such as 250ms", "At least");
+  private most = input("To, such as 2s", "At most");
   private status: HTMLButtonElement[];
   private run = button({ text: "Find", icon: "search", cls: "primary", kbd: printed("mod+Enter"), on: () => this.submit() });
   private edited = new Edited(this.run);
@@ -106,7 +106,7 @@ export class TracesPage {
     this.editor.addEventListener("ms:change", () => this.typed());
     for (const [sel, label, icon] of [[this.stream, "Stream", "layers"], [this.service, "Service", "boxes"], [this.operation, "Operation", "route"]] as const) {
       sel.label = label;
-      sel.placeholder = "any";
+      sel.placeholder = "Any";
       sel.icon = icon;
       sel.clearable = true;
     }

@@ -288,6 +288,44 @@ test("views, history and links bring back what was shown", async () => {
   await until("the same count", async () => (await text(page, ".hg-n")) === n);
 });
 
+test("a double click in Saved views does nothing twice", async () => {
+  const page = await open("stream=app&from=now-30m&q=timeout");
+  await page.getByRole("button", { name: "Saved views" }).click();
+  const sent: string[] = [], dialog = page.getByRole("dialog", { name: "Saved views" });
+  page.on("request", (r) => { if (/\/api\/v1\/views/.test(r.url()) && r.method() !== "GET") sent.push(r.method()); });
+  await dialog.locator("#view-name").fill("Twice");
+  await dialog.getByRole("button", { name: "Save what is shown" }).dblclick();
+  await dialog.locator(".viewlist .open", { hasText: "Twice" }).waitFor();
+  await dialog.getByRole("button", { name: "Pin Twice", exact: true }).dblclick();
+  await dialog.getByRole("button", { name: "Unpin Twice" }).waitFor();
+  await dialog.getByRole("button", { name: "Replace Twice by what is shown" }).dblclick();
+  await page.locator(".toast", { hasText: "View replaced" }).waitFor();
+  await dialog.getByRole("button", { name: "Delete Twice" }).dblclick();
+  const question = page.getByRole("dialog", { name: "Delete the view?" });
+  await question.getByRole("button", { name: "Delete", exact: true }).dblclick();
+  await dialog.locator(".viewlist .open", { hasText: "Twice" }).waitFor({ state: "detached" });
+  await page.locator(".toast", { hasText: "View deleted" }).getByRole("button", { name: "Undo" }).dblclick();
+  await page.locator(".toast", { hasText: "View restored" }).waitFor();
+  assert.deepEqual(sent, ["POST", "PUT", "PUT", "DELETE", "POST"]);
+  assert.ok(await dialog.locator("[role=alert]").isHidden(), "nothing went wrong meanwhile");
+});
+
+test("messages have a place of their own: they cover neither the record nor anything else", async () => {
+  const page = await open();
+  await rows(page).first().click();
+  await page.locator(".drawer .ft").waitFor();
+  for (const width of [1440, 1000, 390]) {
+    await page.setViewportSize({ width, height: 844 });
+    await page.getByRole("button", { name: "Copy a link to the record" }).click();
+    await page.getByRole("button", { name: "Copy the record as JSON" }).click();
+    await page.locator(".toast", { hasText: "Record copied" }).last().waitFor();
+    const [drawer, box] = [(await page.locator(".drawer").boundingBox())!, (await page.locator(".toasts").boundingBox())!];
+    assert.ok(drawer.y + drawer.height <= box.y + 0.5 && box.y + box.height <= 844.5 && box.width <= width, `${width}: ${JSON.stringify([drawer, box])}`);
+    const covered = await page.evaluate(() => [...document.querySelectorAll<HTMLElement>(".toast")].flatMap((t) => { const r = t.getBoundingClientRect(), on = document.elementFromPoint(r.left + 4, r.top + r.height / 2); return on && t.contains(on) ? [] : [t.textContent]; }));
+    assert.deepEqual(covered, [], "nor are they covered");
+  }
+});
+
 test("following: newest on top, scrolling away pauses and counts, L goes back to the newest", async () => {
   const page = await open("stream=app&from=now-15m");
   await page.keyboard.press("l");

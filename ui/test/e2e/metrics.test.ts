@@ -104,6 +104,53 @@ test("the reader's own metrics are before those that every installation has; a u
   await page.getByRole("button", { name: "About requests", exact: true }).click();
   await page.locator(".mb-help", { hasText: "Requests answered." }).waitFor();
   assert.deepEqual(await page.locator(".mb-facts .pill").allInnerTexts(), ["counter"]);
+  assert.deepEqual(await page.locator(".mb-try button").allInnerTexts(), ["rate(requests[5m])", "sum by (service) (rate(requests[5m]))", "requests"]);
+  await page.locator(".mb-try button").nth(1).click();
+  await until("the suggestion is asked for", () => new URL(page.url()).searchParams.get("q") === "sum by (service) (rate(requests[5m]))");
+  await drawn(page);
+});
+
+test("rate() of what is no counter is warned of, in a sentence; of a counter whose name does not say so it is not", async () => {
+  const page = await t.page();
+  await open(page, { q: "rate(memory[5m])" });
+  await page.locator(".mx-info", { hasText: /^Metric might not be a counter.*"memory"/ }).waitFor();
+  await page.getByRole("button", { name: "About memory", exact: true }).click();
+  await page.locator(".mb-facts .pill", { hasText: "gauge" }).waitFor();
+  assert.equal(await page.locator(".mb-try").count(), 0, "a gauge is asked for as it is");
+  assert.equal(await page.locator(".mx-info").count(), 1);
+  await open(page, { q: "rate(requests[5m])" });
+  await drawn(page);
+  await until("its sender said that it is a counter", async () => (await page.locator(".mx-info").count()) === 0);
+  assert.ok(!(await page.locator(".lg-t thead").innerText()).includes("Sum"), "rates have no sum");
+  await open(page, { q: "requests" });
+  await drawn(page);
+  assert.ok((await page.locator(".lg-t thead").innerText()).includes("Sum"));
+});
+
+test("long names break behind their separators, and are copied as they are", async () => {
+  const page = await t.page();
+  await open(page);
+  await page.fill(".mb input", "request_duration");
+  const name = page.locator(".mb-name", { hasText: "request_duration_bucket" });
+  await name.waitFor();
+  await page.locator(".mb").evaluate((e) => e.style.setProperty("width", "160px"));
+  const lines = await name.evaluate((e) => {
+    const out: string[] = [];
+    let top = -Infinity;
+    for (const n of e.childNodes) for (let i = 0; n.nodeType === Node.TEXT_NODE && i < n.textContent!.length; i++) {
+      const r = document.createRange();
+      r.setStart(n, i);
+      r.setEnd(n, i + 1);
+      const at = r.getBoundingClientRect().top;
+      if (at > top + 4) { out.push(""); top = at; }
+      out[out.length - 1] += n.textContent![i];
+    }
+    return out;
+  });
+  assert.ok(lines.length > 1 && lines.slice(0, -1).every((l) => l.endsWith("_")), lines.join(" | "));
+  assert.equal(lines.join(""), "request_duration_bucket");
+  await name.evaluate((e) => getSelection()!.selectAllChildren(e));
+  assert.equal(await page.evaluate(() => getSelection()!.toString()), "request_duration_bucket");
 });
 
 test("a metric that is chosen is asked for as its type wants it; the legend says first what tells its series apart", async () => {
@@ -209,7 +256,7 @@ test("the address is the state: reload, back and forward show the same", async (
   const page = await t.page();
   await open(page, { q: [rate, "memory"], hide: "B" });
   await drawn(page);
-  assert.equal(await status(page, 1).innerText(), "hidden");
+  assert.equal(await status(page, 1).innerText(), "Hidden");
   assert.match(await status(page).innerText(), /^5 series/);
   assert.equal(await page.locator(".lg-t tbody tr").count(), 5);
   await page.getByRole("tab", { name: "Table" }).click();
@@ -328,8 +375,8 @@ test("5,000 series: the first thousand with ways to narrow, then all; 200 are dr
 test("errors: at the character; one query of two; too much at once; a silent node can be stopped", async () => {
   const page = await t.page({ allow: [/status of (400|429|500)/] });
   await open(page, { q: "sum(rate(memory[5m])" });
-  await page.locator(".ed-message", { hasText: "unclosed left parenthesis" }).waitFor();
-  assert.match(await status(page).innerText(), /failed/);
+  await page.locator(".ed-message", { hasText: /^Unclosed left parenthesis/ }).waitFor();
+  assert.match(await status(page).innerText(), /Failed/);
   await t.audit(page, "metrics, error");
 
   await page.route(/query_range\?query=broken/, (r) => r.fulfill({ status: 500, contentType: "application/json", headers: { "X-Request-Id": "abc123" }, body: '{"status":"error","errorType":"internal","error":"the disk is on fire"}' }));
@@ -349,7 +396,7 @@ test("errors: at the character; one query of two; too much at once; a silent nod
   await stop.waitFor();
   await page.locator("body").press("Escape");
   await page.getByRole("heading", { name: "Stopped" }).waitFor();
-  assert.match(await status(page).innerText(), /stopped/);
+  assert.match(await status(page).innerText(), /Stopped/);
 
   await open(page, { q: "no_such_metric_here" });
   await page.getByRole("heading", { name: "No series in this time range" }).waitFor();

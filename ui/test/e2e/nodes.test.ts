@@ -130,14 +130,14 @@ test("draining asks for the name, says what is lost without the node, and what c
   await keys(page, "Enter");
   assert.equal(asked, 0);
   await keys(page, "1 Enter");
-  await page.locator(".toast", { hasText: "intake-1 is draining" }).waitFor();
+  await page.locator(".toast", { hasText: "Node intake-1 is draining" }).waitFor();
   assert.equal(asked, 1);
   status = 503;
   for (const close of await page.getByRole("button", { name: "Close the message" }).all()) await close.click();
   await page.getByRole("button", { name: "Drain…" }).click();
   await page.keyboard.type("intake-1");
   await go.click();
-  await page.locator(".toast", { hasText: "intake-1 was not drained: the node intake-1 cannot be reached" }).waitFor();
+  await page.locator(".toast", { hasText: "Node intake-1 was not drained. The node intake-1 cannot be reached" }).waitFor();
   for (const close of await page.getByRole("button", { name: "Close the message" }).all()) await close.click();
   await page.getByRole("button", { name: "Drain…" }).click();
   await keys(page, "Escape");

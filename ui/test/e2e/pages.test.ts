@@ -162,6 +162,23 @@ test("Send data: a token in the snippet, and the first record is shown as it arr
   }
 });
 
+test("Send data: what waits is told, also when the node cannot be asked; what was there before is not taken for new", async () => {
+  const page = await t.page({ allow: [/status of 503/] });
+  let asked = 0;
+  await page.route(/\/api\/v1\/query$/, (r) => { asked++; return r.fulfill({ status: 503, contentType: "application/json", body: '{"error":{"code":"unavailable","message":"the catalog cannot be read","hint":"try again soon"}}' }); });
+  await page.goto(t.node.path("send?sender=json&stream=waiting"));
+  await page.getByText("Waiting for the first record…").waitFor();
+  await t.node.call("POST", "/intake/json/waiting", [{ level: "info", message: "the first" }]);
+  await page.goto(t.node.path("send?sender=json&stream=waiting")); // there is one now, and what it is cannot be read
+  await page.getByText("It is not known whether a record has come; it is tried again. The catalog cannot be read. Try again soon").waitFor();
+  await until("it is tried again", () => asked > 1);
+  await page.unroute(/\/api\/v1\/query$/);
+  await page.getByText(/^Waiting for a new record. The newest so far is from /).waitFor();
+  await t.node.call("POST", "/intake/json/waiting", [{ level: "info", message: "the second" }]);
+  await page.getByText("It has arrived.").waitFor();
+  assert.match(await page.locator(".firstrec").innerText(), /the second/);
+});
+
 test("System status: what is wrong, kept up to date, and a running query is seen", async () => {
   const page = await open("logs");
   await page.goto(`${t.node.url}/cluster/status`);

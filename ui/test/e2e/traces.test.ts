@@ -360,6 +360,14 @@ test("services: the map by keyboard, one service with its figures, and the ways 
   await panel.locator("canvas").first().waitFor();
   assert.match(page.url(), /service=checkout-api/);
   await t.audit(page, "a service");
+  for (const width of [390, 1100, 1440]) {
+    await page.setViewportSize({ width, height: 900 });
+    const cut = await panel.locator(".sv-ops").evaluate((table) => {
+      const room = table.closest("aside")!.getBoundingClientRect();
+      return [...table.querySelectorAll("th,td")].filter((c) => { const r = c.getBoundingClientRect(); return r.right > room.right - 4 || c.scrollWidth > c.clientWidth + 1; }).map((c) => c.textContent);
+    });
+    assert.deepEqual(cut, [], `no column of the operations is cut at ${width} px`);
+  }
   assert.match((await panel.getByRole("link", { name: "Logs" }).getAttribute("href"))!, /\/logs\?q=service:checkout-api&from=/);
   assert.match((await panel.getByRole("link", { name: "Metrics" }).getAttribute("href"))!, /\/metrics\?service=checkout-api&from=/, "no query: its metrics have several units");
   await panel.getByRole("link", { name: "Errors" }).click();

@@ -120,6 +120,20 @@ test("values with units", async () => {
   assert.deepEqual(["1", "", "{request}", "By", "constructor"].map(unitText), ["", "", "request", "By", "constructor"]);
 });
 
+test("what adds up over the steps of a chart has a sum; rates and shares have none", async () => {
+  const { addsUp } = await import("../../src/lib/units.ts");
+  for (const unit of ["", "short", "bytes", "s", "widgets", "constructor"]) assert.ok(addsUp(unit), unit);
+  for (const unit of ["/s", "reqps", "rows/s", "Bps", "bps", "opm", "hertz", "percent", "percentunit", "ratio"]) assert.ok(!addsUp(unit), unit);
+});
+
+test("a time at the right edge has no text that would be cut", async () => {
+  const { timeLabels } = await import("../../src/el/chart_data.ts");
+  const minute = 60_000, marks = [0, 2, 4].map((m) => ({ t: m * minute, text: `16:4${m}` }));
+  assert.deepEqual(timeLabels(marks, 0, 4 * minute, 350), ["16:40", "16:42", ""]);
+  assert.deepEqual(timeLabels(marks, 0, 4 * minute + 5000, 350), ["16:40", "16:42", "16:44"]);
+  assert.deepEqual(timeLabels([{ t: 4 * minute, text: "16:44:00" }], 0, 4 * minute + 5000, 350), [""]);
+});
+
 test("a metric that is chosen makes a query that can be run", async () => {
   const { taken } = await import("../../src/metrics/prom.ts");
   const at = (text: string) => { const i = text.indexOf("|"); return [text.replace("|", ""), [i, i]] as [string, [number, number]]; };

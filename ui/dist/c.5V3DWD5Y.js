@@ -1,1 +1,0 @@
-import{a,b,c,d,e}from"./c.W3LD4GVX.js";import"./c.4UMSPVMD.js";import"./c.FAPPGTHN.js";import"./c.GRC6Y3EM.js";export{a as aggregations,d as contextOf,b as functions,c as modifiers,e as promqlComplete};

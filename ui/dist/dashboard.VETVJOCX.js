@@ -1,1 +1,0 @@
-import"./c.ZQ4CHA4J.js";import"./c.PFEM5FVU.js";import"./c.G4SW5M46.js";import"./c.5CTZL7R2.js";import"./c.GZIW4CAH.js";import"./c.3WOC3CXE.js";import"./c.4UMSPVMD.js";import"./c.FAPPGTHN.js";import"./c.GRC6Y3EM.js";
