@@ -40,18 +40,18 @@ type merges interface {
 
 type rebuilds interface {
 	OutdatedIndexes(ctx context.Context, org millstream.OrgID, after *store.Outdated, most int) ([]store.Outdated, error)
-	LoseIndexes(ctx context.Context, keys []string) (int64, error)
+	OutdatedManifests(ctx context.Context, org millstream.OrgID) ([]string, error)
+	UnsealOutdated(ctx context.Context, manifest string) ([]store.Outdated, error)
 }
 
 type collector interface {
-	CollectDead(ctx context.Context, grace time.Duration, most int) (int, error)
+	CollectDead(ctx context.Context, grace time.Duration, most int) (n int, unreadable []error, err error)
 	Garbage(ctx context.Context, most int) ([]string, error)
 	DropGarbage(ctx context.Context, keys []string) error
 }
 
 type inventory interface {
-	Objects(ctx context.Context, org millstream.OrgID, above, upto string) (map[string]struct{}, error)
-	NamedObjects(ctx context.Context, keys []string, garbage bool) ([]string, error)
+	Inventory(org millstream.OrgID) *store.Inventory
 }
 
 // bucket is the object store; blob.Bucket fits.
@@ -111,6 +111,7 @@ type Compactor struct {
 	groups  chan struct{} // holds a token per running merge
 	attempt atomic.Int64  // of uploads, part of the object keys
 	hook    func(step string)
+	page    int // objects that a reconciliation compares at a time
 
 	mu         sync.Mutex
 	knownSince time.Time // since when all nodes are seen to know manifests; see sealable
@@ -139,7 +140,7 @@ func New(cfg Config) *Compactor {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Compactor{cfg: cfg, log: cfg.Log.With("component", "compactor"), metrics: newInstruments(cfg.Registerer), groups: make(chan struct{}, cfg.Groups)}
+	return &Compactor{cfg: cfg, log: cfg.Log.With("component", "compactor"), metrics: newInstruments(cfg.Registerer), groups: make(chan struct{}, cfg.Groups), page: pageObjects}
 }
 
 // step calls the test hook.

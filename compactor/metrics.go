@@ -15,6 +15,7 @@ type instruments struct {
 	manifests, sealed         prometheus.Counter
 	orphans, missing          prometheus.Counter
 	refused                   prometheus.Gauge
+	unreadable                *prometheus.CounterVec
 	lostIndexes, rebuildBytes prometheus.Counter
 	rebuilds                  *prometheus.CounterVec
 }
@@ -45,6 +46,7 @@ func newInstruments(r prometheus.Registerer) *instruments {
 		orphans:      counter("millstream_compactor_orphan_objects_total", "objects that nothing names and that were deleted"),
 		missing:      counter("millstream_compactor_missing_objects_total", "objects that the catalog names and the store lacks: data is lost"),
 		refused:      f.NewGauge(prometheus.GaugeOpts{Name: "millstream_compactor_orphans_refused", Help: "orphans found by the latest reconciliation that were too many to be believed; an operator must look"}),
+		unreadable:   f.NewCounterVec(prometheus.CounterOpts{Name: "millstream_compactor_unreadable_manifests_total", Help: "times that a kind of work passed over a manifest because it cannot be read; an operator must look"}, []string{"work"}),
 		lostIndexes:  counter("millstream_compactor_missing_indexes_total", "index objects that the catalog names and the store lacks; they are built anew"),
 		rebuilds:     f.NewCounterVec(prometheus.CounterOpts{Name: "millstream_compactor_index_rebuilds_total", Help: "indexes that were built anew, by outcome"}, []string{"outcome"}),
 		rebuildBytes: counter("millstream_compactor_index_rebuild_bytes_total", "bytes of data whose indexes were built anew"),

@@ -31,36 +31,74 @@ const (
 // error is returned at the end.
 func (c *Compactor) RebuildIndexes(ctx context.Context, org string) error {
 	r := rebuilding{c: c, streams: map[millstream.StreamID]store.Stream{}}
-	var first error
 	var after *store.Outdated
 	for {
 		page, err := c.cfg.Catalog.OutdatedIndexes(ctx, millstream.OrgID(org), after, rebuildPage)
 		if err != nil {
-			return errors.Join(first, err)
+			return errors.Join(r.first, err)
 		}
-		for i := range page {
-			g := &page[i]
-			if g.Version > 0 && g.Age < rebuildWait && level(&g.Candidate, c.cfg.TargetSize) < grown {
-				continue
-			}
-			if err := r.run(ctx, g); err != nil && first == nil {
-				first = err
-			}
-			if err := ctx.Err(); err != nil {
-				return errors.Join(first, err)
-			}
+		if err := r.all(ctx, page); err != nil {
+			return err
 		}
 		if len(page) < rebuildPage {
-			return first
+			break
 		}
 		after = &page[len(page)-1]
 	}
+	return r.sealed(ctx, org)
 }
 
 // rebuilding is a round of RebuildIndexes.
 type rebuilding struct {
 	c       *Compactor
 	streams map[millstream.StreamID]store.Stream
+	first   error
+}
+
+// all rebuilds the indexes of a page. It returns an error only when ctx ended.
+func (r *rebuilding) all(ctx context.Context, page []store.Outdated) error {
+	for i := range page {
+		g := &page[i]
+		if g.Version > 0 && g.Age < rebuildWait && level(&g.Candidate, r.c.cfg.TargetSize) < grown {
+			continue
+		}
+		r.note(r.run(ctx, g))
+		if err := ctx.Err(); err != nil {
+			return errors.Join(r.first, err)
+		}
+	}
+	return nil
+}
+
+func (r *rebuilding) note(err error) {
+	if r.first == nil {
+		r.first = err
+	}
+}
+
+// sealed goes through the manifests, each of which is unsealed when its turn comes: a round that ends early has unsealed what it got to and nothing else.
+func (r *rebuilding) sealed(ctx context.Context, org string) error {
+	manifests, err := r.c.cfg.Catalog.OutdatedManifests(ctx, millstream.OrgID(org))
+	if err != nil {
+		return errors.Join(r.first, err)
+	}
+	var unreadable []error
+	defer func() { r.c.unreadable("index_rebuild", unreadable) }()
+	for _, id := range manifests {
+		page, err := r.c.cfg.Catalog.UnsealOutdated(ctx, id)
+		if errors.Is(err, store.ErrUnreadable) {
+			unreadable = append(unreadable, err)
+			r.note(err)
+			continue
+		}
+		if err != nil {
+			return errors.Join(r.first, err)
+		}
+		if err := r.all(ctx, page); err != nil {
+			return err
+		}
+	}
+	return r.first
 }
 
 // run rebuilds one index within the node's slots, and takes no less time than the rate allows. That somebody else was first is no error.

@@ -11,13 +11,14 @@ import (
 
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/blob"
+	"github.com/millstream/millstream/store"
 )
 
 // What reconciliation does not believe: more orphans than this part of an organization's objects, if they are more than a few.
 const (
 	orphanShare = 20 // one in so many: 5 %
 	fewOrphans  = 100
-	pageObjects = 50_000 // compared at a time, some 20 MB: each page reads all manifests of a stream, whose keys are in no order of time
+	pageObjects = 20_000 // compared at a time, some 8 MB
 	maxMissing  = 100    // of a report
 	indexExt    = ".index"
 )
@@ -36,10 +37,10 @@ type reconciliation struct {
 	c       *Compactor
 	org     millstream.OrgID
 	before  time.Time // by the store's clock; objects made later may still be published
+	named   *store.Inventory
 	report  Report
 	orphans []string
 	page    []blob.Info
-	above   string // the last key of the pages before
 }
 
 // Reconcile compares an organization's catalog rows with the objects in the store. Orphans, as a crash between upload and publish leaves them, are deleted after
@@ -51,7 +52,7 @@ func (c *Compactor) Reconcile(ctx context.Context, org string) (Report, error) {
 		return Report{}, err
 	}
 	prefix := "segments/" + org + "/"
-	r := &reconciliation{c: c, org: millstream.OrgID(org), before: now.Add(-c.cfg.OrphanAge), above: prefix}
+	r := &reconciliation{c: c, org: millstream.OrgID(org), before: now.Add(-c.cfg.OrphanAge), named: c.cfg.Catalog.Inventory(millstream.OrgID(org))}
 	for o, err := range c.cfg.Bucket.List(ctx, prefix) {
 		if err != nil {
 			return r.report, err
@@ -63,6 +64,7 @@ func (c *Compactor) Reconcile(ctx context.Context, org string) (Report, error) {
 	if err := r.compare(ctx, prefix+"\U0010FFFF"); err != nil {
 		return r.report, err
 	}
+	c.unreadable("reconcile", r.named.Unreadable())
 	return r.report, r.deleteOrphans(ctx)
 }
 
@@ -81,7 +83,7 @@ func (c *Compactor) storeTime(ctx context.Context) (now time.Time, err error) {
 // add takes one object more. A page never ends between the objects of one segment, which are found by the name of one of them.
 func (r *reconciliation) add(ctx context.Context, o blob.Info) error {
 	r.report.Objects++
-	if n := len(r.page); n >= pageObjects && segmentName(r.page[n-1].Key) != segmentName(o.Key) {
+	if n := len(r.page); n >= r.c.page && segmentName(r.page[n-1].Key) != segmentName(o.Key) {
 		if err := r.compare(ctx, r.page[n-1].Key); err != nil {
 			return err
 		}
@@ -103,30 +105,22 @@ func segmentName(key string) string {
 
 // compare compares the page with the rows of the same stretch of keys. The rows are read after the page was listed, so what was published meanwhile is known.
 func (r *reconciliation) compare(ctx context.Context, upto string) error {
-	named, err := r.c.cfg.Catalog.Objects(ctx, r.org, r.above, upto)
-	if err != nil {
+	if err := r.named.Move(ctx, upto); err != nil {
 		return err
 	}
 	for _, o := range r.page {
-		if _, ok := named[o.Key]; ok {
-			delete(named, o.Key)
-		} else if o.Modified.Before(r.before) {
+		if !r.named.Meet(o.Key) && o.Modified.Before(r.before) {
 			r.orphans = append(r.orphans, o.Key)
 		}
 	}
-	absent := make([]string, 0, len(named))
-	for key := range named {
-		absent = append(absent, key)
-	}
-	slices.Sort(absent)
-	r.page, r.above = r.page[:0], upto
-	return r.missing(ctx, absent)
+	r.page = r.page[:0]
+	return r.named.Unmet(ctx, func(u store.Unmet) error { return r.missing(ctx, u) })
 }
 
-// missing looks at objects that rows name and the list lacked: made after it, deleted since together with their rows, or lost.
-func (r *reconciliation) missing(ctx context.Context, keys []string) error {
+// missing looks at objects that something names and the list lacked: made after it, deleted since together with their rows, or lost.
+func (r *reconciliation) missing(ctx context.Context, u store.Unmet) error {
 	var lost []string
-	for _, key := range keys {
+	for _, key := range u.Keys {
 		if _, err := r.c.cfg.Bucket.Stat(ctx, key); millstream.KindOf(err) == millstream.NotFound {
 			lost = append(lost, key)
 		} else if err != nil {
@@ -136,7 +130,7 @@ func (r *reconciliation) missing(ctx context.Context, keys []string) error {
 	if len(lost) == 0 {
 		return nil
 	}
-	lost, err := r.c.cfg.Catalog.NamedObjects(ctx, lost, false)
+	lost, err := r.named.Named(ctx, u.Of(lost), false)
 	if err != nil {
 		return err
 	}
@@ -152,19 +146,19 @@ func (r *reconciliation) missing(ctx context.Context, keys []string) error {
 			r.report.Missing = append(r.report.Missing, key)
 		}
 	}
-	return r.missingIndexes(ctx, indexes)
+	return r.missingIndexes(ctx, u.Of(indexes))
 }
 
 // missingIndexes has indexes built anew whose objects are lost. Those of dead segments, which only old snapshots read, are not worth it.
-func (r *reconciliation) missingIndexes(ctx context.Context, keys []string) error {
-	if len(keys) == 0 {
+func (r *reconciliation) missingIndexes(ctx context.Context, u store.Unmet) error {
+	if len(u.Keys) == 0 {
 		return nil
 	}
-	n, err := r.c.cfg.Catalog.LoseIndexes(ctx, keys)
+	n, err := r.named.LoseIndexes(ctx, u)
 	r.report.Indexes += int(n)
 	r.c.metrics.lostIndexes.Add(float64(n))
 	if n > 0 {
-		r.c.log.Error("index objects that the catalog names are not in the store: queries of their segments fail until they are built anew", "organization", r.org, "segments", n, "first", keys[0])
+		r.c.log.Error("index objects that the catalog names are not in the store: queries of their segments fail until they are built anew", "organization", r.org, "segments", n, "first", u.Keys[0])
 	}
 	return err
 }
@@ -179,7 +173,7 @@ func (r *reconciliation) deleteOrphans(ctx context.Context) error {
 	}
 	c.metrics.refused.Set(0)
 	for keys := range slices.Chunk(r.orphans, deleteBatch) {
-		named, err := c.cfg.Catalog.NamedObjects(ctx, keys, true) // asked once more, by the exact names, before what cannot be undone
+		named, err := r.named.Named(ctx, store.Unmet{Keys: keys}, true) // asked once more, by the exact names, before what cannot be undone
 		if err != nil {
 			return err
 		}

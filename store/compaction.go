@@ -191,21 +191,20 @@ func (s *Store) ExpireOld(ctx context.Context, id millstream.StreamID, fallback 
 const pinSilence = 2 * time.Minute
 
 // CollectDead forgets up to most segments that died at least grace ago and that no pinned snapshot may still read; objects that no segment names any more become
-// garbage. It returns how many segments went.
-func (s *Store) CollectDead(ctx context.Context, grace time.Duration, most int) (int, error) {
-	n := 0
-	err := s.tx(ctx, func(q *db.Queries) error {
+// garbage. It returns how many segments went, and why dead segments of some manifests could not: those cannot be read.
+func (s *Store) CollectDead(ctx context.Context, grace time.Duration, most int) (n int, unreadable []error, err error) {
+	err = s.tx(ctx, func(q *db.Queries) (err error) {
 		if err := q.OwnGarbage(ctx); err != nil {
 			return err
 		}
-		if err := endManifests(ctx, q, grace, most); err != nil {
+		if unreadable, err = endManifests(ctx, q, grace, most); err != nil {
 			return err
 		}
 		gone, err := q.CollectDead(ctx, db.CollectDeadParams{GraceSecs: grace.Seconds(), PinSilenceSecs: pinSilence.Seconds(), Most: int32(most)})
 		n = len(gone)
 		return err
 	})
-	return n, fail(err, "collect dead segments")
+	return n, unreadable, fail(err, "collect dead segments")
 }
 
 // Garbage lists up to most objects to be deleted.
@@ -218,58 +217,6 @@ func (s *Store) Garbage(ctx context.Context, most int) ([]string, error) {
 func (s *Store) DropGarbage(ctx context.Context, keys []string) error {
 	_, err := s.q.DropGarbage(ctx, keys)
 	return fail(err, "forget deleted objects")
-}
-
-// Objects lists the data and index objects of an organization's segments, live or dead, whose data object's key is above one and up to another key.
-func (s *Store) Objects(ctx context.Context, org millstream.OrgID, above, upto string) (map[string]struct{}, error) {
-	out, err := still(ctx, s, func(q *db.Queries) (map[string]struct{}, error) {
-		rows, err := q.ObjectRows(ctx, db.ObjectRowsParams{OrgID: string(org), Above: above, Upto: upto})
-		if err != nil {
-			return nil, err
-		}
-		out := make(map[string]struct{}, 2*len(rows))
-		for _, r := range rows {
-			out[r.DataKey], out[r.IndexKey] = struct{}{}, struct{}{}
-		}
-		ids, err := q.ManifestsBetween(ctx, db.ManifestsBetweenParams{OrgID: string(org), Above: above, Upto: upto})
-		if err != nil {
-			return nil, err
-		}
-		return out, s.eachSealed(ctx, q, ids, func(g millstream.Segment) error {
-			if g.Data.Key > above && g.Data.Key <= upto {
-				out[g.Data.Key], out[g.Index.Key] = struct{}{}, struct{}{}
-			}
-			return nil
-		})
-	})
-	return out, fail(err, "list the objects of organization %s", org)
-}
-
-// NamedObjects tells which of the objects a segment, live or dead, names; with garbage also those that wait to be deleted.
-func (s *Store) NamedObjects(ctx context.Context, keys []string, garbage bool) ([]string, error) {
-	found, err := still(ctx, s, func(q *db.Queries) ([]string, error) {
-		found, err := q.NamedAmong(ctx, db.NamedAmongParams{Keys: keys, WithGarbage: garbage})
-		if err != nil {
-			return nil, err
-		}
-		ids, err := q.ManifestsAround(ctx, keys)
-		if err != nil {
-			return nil, err
-		}
-		asked := make(map[string]bool, len(keys))
-		for _, k := range keys {
-			asked[k] = true
-		}
-		return found, s.eachSealed(ctx, q, ids, func(g millstream.Segment) error {
-			for _, k := range []string{g.Data.Key, g.Index.Key} {
-				if asked[k] {
-					asked[k], found = false, append(found, k)
-				}
-			}
-			return nil
-		})
-	})
-	return found, fail(err, "look up objects")
 }
 
 // PinSnapshot keeps what was live at a time from being deleted, for two minutes from the last call. UnpinSnapshot ends it.

@@ -113,11 +113,11 @@ func TestAPinHoldsWhatDiedJustBefore(t *testing.T) {
 	check(t, w.ReplaceSegments(ctx, w.merge(st)))
 	pin := uuid.NewString()
 	check(t, w.PinSnapshot(ctx, pin, time.Now().Add(20*time.Second)))
-	if n := must(w.CollectDead(ctx, 0, 100))(t); n != 0 {
+	if n := w.collect(); n != 0 {
 		t.Fatalf("%d segments that a pinned snapshot may read were collected", n)
 	}
 	check(t, w.UnpinSnapshot(ctx, pin))
-	if n := must(w.CollectDead(ctx, 0, 100))(t); n != 2 {
+	if n := w.collect(); n != 2 {
 		t.Fatalf("%d segments were collected, want the 2 inputs", n)
 	}
 }

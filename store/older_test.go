@@ -1,13 +1,11 @@
 package store_test
 
 import (
-	"math/rand/v2"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/store"
 	"github.com/millstream/millstream/store/storetest"
 )
@@ -15,7 +13,7 @@ import (
 // olderStatements are of the kinds by which a release that knows no manifests reads and changes the catalog's rows; $1 is a stream.
 var olderStatements = []string{
 	"SELECT count(*) FROM segments WHERE stream_id = $1",
-	"SELECT count(*) FROM unnest(ARRAY['data/x']) AS k(key) WHERE $1::uuid IS NOT NULL AND EXISTS (SELECT 1 FROM segments g WHERE g.data_key = k.key)",
+	"SELECT count(*) FROM unnest(ARRAY['x.data']) AS k(key) WHERE $1::uuid IS NOT NULL AND EXISTS (SELECT 1 FROM segments g WHERE g.data_key = k.key)",
 	"SELECT count(*) FROM streams s LEFT JOIN segments g ON g.stream_id = s.id AND g.state = 'live' WHERE s.id = $1",
 	"SELECT g.id FROM segments g WHERE g.stream_id = $1 ORDER BY g.id FOR UPDATE",
 	"UPDATE segments SET index_version = index_version WHERE stream_id = $1",
@@ -26,9 +24,7 @@ var olderStatements = []string{
 // any more, it works as it did.
 func TestAnOlderReleaseIsRefused(t *testing.T) {
 	t.Parallel()
-	url := storetest.URL(t)
-	w := worldOf(t, storetest.Open(t, url))
-	m := &catalogModel{world: w, r: rand.New(rand.NewPCG(1, 0)), streams: []store.Stream{w.stream("a"), w.stream("b")}, live: map[millstream.SegmentID]millstream.Segment{}}
+	m, url := newCatalogModelAt(t, 1)
 	st := m.streams[0]
 	conn, err := pgx.Connect(ctx, url)
 	check(t, err)
@@ -54,7 +50,7 @@ func TestAnOlderReleaseIsRefused(t *testing.T) {
 	must(m.SealDay(ctx, st.ID, 1, 0, 1))(t)
 	check(t, m.DeleteStream(ctx, st.ID, m.entry("stream.delete")))
 	old(false) // the objects of what has expired are named by the manifest alone
-	must(m.CollectDead(ctx, 0, 100))(t)
+	m.collect()
 	old(true)
 }
 

@@ -2,13 +2,10 @@ package store
 
 import (
 	"context"
-	"errors"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/store/db"
@@ -21,8 +18,7 @@ type Outdated struct {
 	Wanted  []string // fields that the stream wants filters of
 }
 
-// OutdatedIndexes lists up to most such segments of an organization, newest first: those after the given one, or the first ones. Sealed ones are unsealed as there is
-// room for them, a manifest after the other; those among them that come before the place are left to the next round.
+// OutdatedIndexes lists up to most such segments of an organization, newest first: those after the given one, or the first ones. For sealed ones see OutdatedManifests.
 func (s *Store) OutdatedIndexes(ctx context.Context, org millstream.OrgID, after *Outdated, most int) ([]Outdated, error) {
 	p := db.OutdatedIndexesParams{
 		OrgID: string(org), BeforeTime: math.MaxInt64, BeforeID: uuid.Max.String(), Version: millstream.IndexVersion, Metrics: int16(millstream.Metrics), Most: int32(most),
@@ -30,58 +26,50 @@ func (s *Store) OutdatedIndexes(ctx context.Context, org millstream.OrgID, after
 	if after != nil {
 		p.BeforeTime, p.BeforeID = after.MaxTime, string(after.ID)
 	}
-	var rows []db.OutdatedIndexesRow
-	for {
-		var err error
-		rows, err = read(ctx, func(ctx context.Context) ([]db.OutdatedIndexesRow, error) { return s.q.OutdatedIndexes(ctx, p) })
-		if err != nil {
-			return nil, fail(err, "list the outdated indexes of organization %s", org)
-		}
-		if len(rows) == most {
-			break
-		}
-		id, err := s.q.OutdatedManifest(ctx, db.OutdatedManifestParams{OrgID: p.OrgID, Version: p.Version, Metrics: p.Metrics})
-		if errors.Is(err, pgx.ErrNoRows) {
-			break
-		}
-		if err != nil {
-			return nil, fail(err, "find a manifest with outdated indexes")
-		}
-		if _, err := s.unseal(ctx, id); err != nil {
-			return nil, err
-		}
+	rows, err := read(ctx, func(ctx context.Context) ([]db.OutdatedIndexesRow, error) { return s.q.OutdatedIndexes(ctx, p) })
+	if err != nil {
+		return nil, fail(err, "list the outdated indexes of organization %s", org)
 	}
 	out := make([]Outdated, len(rows))
 	for i, r := range rows {
-		out[i] = Outdated{
-			Candidate: Candidate{Segment: segmentOf(r.Segment), Age: time.Duration(r.AgeSecs * float64(time.Second))},
-			Version:   int(r.Segment.IndexVersion), Wanted: unescapeAll(r.IndexedFields),
-		}
+		out[i] = outdated(r.Segment, r.AgeSecs, r.IndexedFields)
 	}
 	return out, nil
 }
 
-// LoseIndexes notes that index objects are missing, so that they are built anew. It returns how many live segments lost theirs.
-func (s *Store) LoseIndexes(ctx context.Context, keys []string) (int64, error) {
-	ids, err := s.q.ManifestsAround(ctx, keys)
+func outdated(r db.Segment, ageSecs float64, wanted []string) Outdated {
+	return Outdated{
+		Candidate: Candidate{Segment: segmentOf(r), Age: time.Duration(ageSecs * float64(time.Second))},
+		Version:   int(r.IndexVersion), Wanted: unescapeAll(wanted),
+	}
+}
+
+// OutdatedManifests lists the manifests of an organization that hold such segments, newest first.
+func (s *Store) OutdatedManifests(ctx context.Context, org millstream.OrgID) ([]string, error) {
+	ids, err := read(ctx, func(ctx context.Context) ([]string, error) {
+		return s.q.OutdatedManifests(ctx, db.OutdatedManifestsParams{OrgID: string(org), Version: millstream.IndexVersion, Metrics: int16(millstream.Metrics)})
+	})
+	return ids, fail(err, "list the manifests with outdated indexes of organization %s", org)
+}
+
+// UnsealOutdated puts the segments of a manifest back into rows and lists those of them whose indexes are outdated, newest first: a few MB at most. They are none if the
+// manifest has ended since it was listed.
+func (s *Store) UnsealOutdated(ctx context.Context, manifest string) ([]Outdated, error) {
+	ids, err := s.unseal(ctx, manifest)
+	if err != nil || len(ids) == 0 {
+		return nil, err
+	}
+	rows, err := read(ctx, func(ctx context.Context) ([]db.OutdatedAmongRow, error) {
+		return s.q.OutdatedAmong(ctx, db.OutdatedAmongParams{Ids: ids, Version: millstream.IndexVersion, Metrics: int16(millstream.Metrics)})
+	})
 	if err != nil {
-		return 0, fail(err, "find the manifests of missing indexes")
+		return nil, fail(err, "list the outdated indexes of manifest %s", manifest)
 	}
-	for _, id := range ids {
-		lost := false
-		err := s.eachSealed(ctx, s.q, []string{id}, func(g millstream.Segment) error {
-			lost = lost || slices.Contains(keys, g.Index.Key)
-			return nil
-		})
-		if err == nil && lost {
-			_, err = s.unseal(ctx, id)
-		}
-		if err != nil {
-			return 0, fail(err, "unseal segments whose indexes are missing")
-		}
+	out := make([]Outdated, len(rows))
+	for i, r := range rows {
+		out[i] = outdated(r.Segment, r.AgeSecs, r.IndexedFields)
 	}
-	n, err := s.q.LoseIndexes(ctx, keys)
-	return n, fail(err, "note missing indexes")
+	return out, nil
 }
 
 // LoseIndex notes that a segment's index is missing or not what its checksum says, so that it is built anew. It says whether that was news.

@@ -92,10 +92,11 @@ func (s *Store) Unseal(ctx context.Context, g millstream.Segment) (restored int,
 	if err != nil || id == "" {
 		return 0, fail(err, "find the manifest of segment %s", g.ID)
 	}
-	return s.unseal(ctx, id)
+	all, err := s.unseal(ctx, id)
+	return len(all), err
 }
 
-func (s *Store) unseal(ctx context.Context, id string) (restored int, err error) {
+func (s *Store) unseal(ctx context.Context, id string) (restored []string, err error) {
 	err = s.tx(ctx, func(q *db.Queries) error {
 		if err := q.ShareStreams(ctx); err != nil { // as SealDay
 			return err
@@ -105,6 +106,7 @@ func (s *Store) unseal(ctx context.Context, id string) (restored int, err error)
 			return nil
 		}
 		if err == nil {
+			s.reads.fetched.Add(1)
 			restored, err = restore(ctx, q, m, "live", nil)
 		}
 		if err != nil {
@@ -113,17 +115,17 @@ func (s *Store) unseal(ctx context.Context, id string) (restored int, err error)
 		return q.ReplaceManifest(ctx, id)
 	})
 	if err != nil {
-		return 0, fail(err, "unseal manifest %s", id)
+		return nil, fail(err, "unseal manifest %s", id)
 	}
-	s.unsealed.Add(int64(restored))
+	s.unsealed.Add(int64(len(restored)))
 	return restored, nil
 }
 
-// restore puts a manifest's rows back in a state. The caller has locked the manifest and ends it.
-func restore(ctx context.Context, q *db.Queries, m db.Manifest, state string, deadAt *time.Time) (int, error) {
-	rows, err := unpackRows(db.ManifestDataRow{ID: m.ID, OrgID: m.OrgID, StreamID: m.StreamID, Signal: m.Signal, Data: m.Data})
+// restore puts a manifest's rows back in a state and returns their ids; ErrUnreadable: nothing was done. The caller has locked the manifest and ends it.
+func restore(ctx context.Context, q *db.Queries, m db.Manifest, state string, deadAt *time.Time) ([]string, error) {
+	rows, err := rowsOf(db.ManifestDataRow{ID: m.ID, OrgID: m.OrgID, StreamID: m.StreamID, Signal: m.Signal, Data: m.Data})
 	if err != nil {
-		return 0, millstream.Wrap(millstream.Internal, err, "manifest %s of stream %s cannot be read", m.ID, m.StreamID)
+		return nil, err
 	}
 	p := db.RestoreSegmentsParams{OrgID: m.OrgID, StreamID: m.StreamID, Signal: m.Signal, State: state, DeadAt: deadAt}
 	for i := range rows {
@@ -142,31 +144,36 @@ func restore(ctx context.Context, q *db.Queries, m db.Manifest, state string, de
 		p.NodeIds, p.Incarnations, p.CreatedAts = append(p.NodeIds, r.NodeID), append(p.Incarnations, r.Incarnation), append(p.CreatedAts, r.CreatedAt)
 		p.IndexVersions, p.IndexFields = append(p.IndexVersions, r.IndexVersion), append(p.IndexFields, arrayText(r.IndexFields))
 	}
-	n, err := q.RestoreSegments(ctx, p)
-	return int(n), err
+	_, err = q.RestoreSegments(ctx, p)
+	return p.Ids, err
 }
 
 // endManifests ends manifests that died before the grace, until there are some rows to collect or none is left: those that expired become dead rows again, whose
-// objects then go as all others do.
-func endManifests(ctx context.Context, q *db.Queries, grace time.Duration, rows int) error {
+// objects then go as all others do. One that cannot be read stays as it is, and in no other's way.
+func endManifests(ctx context.Context, q *db.Queries, grace time.Duration, rows int) (unreadable []error, err error) {
+	passed := []string{}
 	for rows > 0 {
-		dead, err := q.LockDeadManifests(ctx, db.LockDeadManifestsParams{GraceSecs: grace.Seconds(), PinSilenceSecs: pinSilence.Seconds(), Most: 1})
+		dead, err := q.LockDeadManifests(ctx, db.LockDeadManifestsParams{GraceSecs: grace.Seconds(), PinSilenceSecs: pinSilence.Seconds(), Passed: passed, Most: 1})
 		if err != nil || len(dead) == 0 {
-			return err
+			return unreadable, err
 		}
 		m := dead[0]
 		if m.State == "expired" {
-			n, err := restore(ctx, q, m, m.State, m.DeadAt)
-			if err != nil {
-				return err
+			ids, err := restore(ctx, q, m, m.State, m.DeadAt)
+			if errors.Is(err, ErrUnreadable) {
+				unreadable, passed = append(unreadable, err), append(passed, m.ID)
+				continue
 			}
-			rows -= n
+			if err != nil {
+				return nil, err
+			}
+			rows -= len(ids)
 		}
 		if err := q.DeleteManifest(ctx, m.ID); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return unreadable, nil
 }
 
 // arrayText is an array of texts as PostgreSQL reads it.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/store"
+	"github.com/millstream/millstream/store/storetest"
 )
 
 const oneDay = int64(24 * time.Hour)
@@ -28,10 +29,17 @@ type catalogModel struct {
 }
 
 func newCatalogModel(t testing.TB, seed uint64) *catalogModel {
-	w := newWorld(t)
+	m, _ := newCatalogModelAt(t, seed)
+	return m
+}
+
+// newCatalogModelAt also says where its database is.
+func newCatalogModelAt(t testing.TB, seed uint64) (*catalogModel, string) {
+	url := storetest.URL(t)
+	w := worldOf(t, storetest.Open(t, url))
 	return &catalogModel{
 		world: w, r: rand.New(rand.NewPCG(seed, 0)), streams: []store.Stream{w.stream("a"), w.stream("b")}, live: map[millstream.SegmentID]millstream.Segment{},
-	}
+	}, url
 }
 
 // put publishes n segments of a day of a stream; some begin the day before.
@@ -43,7 +51,7 @@ func (m *catalogModel) put(st store.Stream, day int64, n int) {
 		g.ID = millstream.SegmentID(uuid.NewString())
 		g.MaxTime = day*oneDay + m.r.Int64N(oneDay)
 		g.MinTime, g.Rows = g.MaxTime-m.r.Int64N(oneDay), 1+m.r.Int64N(100)
-		g.Data.Key, g.Index.Key = "data/"+string(g.ID), "index/"+string(g.ID)
+		g.Data.Key, g.Index.Key = string(g.ID)+".data", string(g.ID)+".index"
 		f.Segments = append(f.Segments, g)
 		m.live[g.ID] = g
 	}
@@ -71,7 +79,7 @@ func (m *catalogModel) merge(st store.Stream) {
 	out := &r.Output
 	out.ID, out.Rows, out.Level, out.WAL, out.From, out.To = millstream.SegmentID(uuid.NewString()), 0, 1, "", 0, 0
 	out.MinTime, out.MaxTime = 1<<62, -1<<62
-	out.Data.Key, out.Index.Key = "data/"+string(out.ID), "index/"+string(out.ID)
+	out.Data.Key, out.Index.Key = string(out.ID)+".data", string(out.ID)+".index"
 	for _, g := range all[:2] {
 		must(m.Unseal(ctx, g))(m.t)
 		r.Inputs, out.Rows = append(r.Inputs, g.ID), out.Rows+g.Rows
@@ -130,12 +138,12 @@ func (m *catalogModel) check() {
 	}
 	m.checkPlaced()
 	for key := range objects {
-		if named := must(m.NamedObjects(ctx, []string{key, "unknown"}, false))(m.t); !slices.Equal(named, []string{key}) {
+		if named := must(m.Inventory(m.org).Named(ctx, store.Unmet{Keys: []string{key, "unknown"}}, false))(m.t); !slices.Equal(named, []string{key}) {
 			m.t.Fatalf("of %s are named %v", key, named)
 		}
 		break
 	}
-	for key := range must(m.Objects(ctx, m.org, "", "z"))(m.t) { // dead ones may be among them
+	for _, key := range m.named() { // dead ones may be among them
 		delete(objects, key)
 	}
 	if len(objects) > 0 {
@@ -213,7 +221,7 @@ func TestSealedSegmentsAreAsGoodAsRows(t *testing.T) {
 				must(m.Unseal(ctx, all[m.r.IntN(len(all))]))(t)
 			}
 		case 7:
-			must(m.CollectDead(ctx, 0, 100))(t)
+			m.collect()
 		}
 		m.check()
 	}
@@ -224,7 +232,7 @@ func TestSealedSegmentsAreAsGoodAsRows(t *testing.T) {
 	for _, g := range m.of(m.streams[0]) {
 		delete(m.live, g.ID)
 	}
-	for must(m.CollectDead(ctx, 0, 100))(t) > 0 {
+	for m.collect() > 0 {
 	}
 	live := map[string]bool{}
 	for _, g := range m.live {
@@ -239,7 +247,7 @@ func TestSealedSegmentsAreAsGoodAsRows(t *testing.T) {
 			t.Errorf("the object %s of a live segment is garbage", key)
 		}
 	}
-	for key := range must(m.Objects(ctx, m.org, "", "z"))(t) {
+	for _, key := range m.named() {
 		if !live[key] {
 			t.Errorf("the object %s of a deleted stream is named", key)
 		}
@@ -401,13 +409,13 @@ func TestASealedDayExpires(t *testing.T) {
 	}
 	clear(m.live)
 	m.check()
-	if n := must(m.CollectDead(ctx, time.Hour, 100))(t); n != 0 {
+	if n, _, err := m.CollectDead(ctx, time.Hour, 100); err != nil || n != 0 {
 		t.Fatalf("%d segments were collected within the grace", n)
 	}
-	if named := must(m.NamedObjects(ctx, []string{key}, false))(t); len(named) != 1 {
+	if named := must(m.Inventory(m.org).Named(ctx, store.Unmet{Keys: []string{key}}, false))(t); len(named) != 1 {
 		t.Error("an object that readers may still ask for is named by nothing")
 	}
-	if n := must(m.CollectDead(ctx, 0, 100))(t); n != 5 {
+	if n := m.collect(); n != 5 {
 		t.Fatalf("%d segments were collected, want 5", n)
 	}
 	if garbage := must(m.Garbage(ctx, 100))(t); len(garbage) != 10 || !slices.Contains(garbage, key) {
@@ -446,7 +454,11 @@ func TestSealedIndexesAreBuiltAnew(t *testing.T) {
 	}
 	outdated := func(want int) {
 		t.Helper()
-		if all := must(m.OutdatedIndexes(ctx, m.org, nil, 10))(t); len(all) != want {
+		all := must(m.OutdatedIndexes(ctx, m.org, nil, 10))(t)
+		for _, id := range must(m.OutdatedManifests(ctx, m.org))(t) {
+			all = append(all, must(m.UnsealOutdated(ctx, id))(t)...)
+		}
+		if len(all) != want {
 			t.Fatalf("%d outdated indexes, want %d", len(all), want)
 		}
 		m.check()
@@ -459,7 +471,7 @@ func TestSealedIndexesAreBuiltAnew(t *testing.T) {
 	}
 	outdated(1)
 	seal(3)
-	if n := must(m.LoseIndexes(ctx, []string{m.of(st)[1].Index.Key, "unknown"}))(t); n != 1 {
+	if n := must(m.Inventory(m.org).LoseIndexes(ctx, store.Unmet{Keys: []string{m.of(st)[1].Index.Key, "unknown"}}))(t); n != 1 {
 		t.Fatalf("%d segments lost their index, want 1", n)
 	}
 	outdated(2)

@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -32,22 +33,24 @@ var errEnough = errors.New("enough")
 // manifestPage is how many manifests are fetched at once.
 const manifestPage = 32
 
-// eachSealed gives the segments of manifests, a page of manifests after the other; f's error ends it. A manifest that is gone is an error: it stays for the grace
-// after its end.
-func (s *Store) eachSealed(ctx context.Context, q *db.Queries, ids []string, f func(millstream.Segment) error) error {
+// eachManifest gives manifests with what they hold, or why they cannot be read, a page of manifests after the other; f's error ends it. A manifest that is gone is an
+// error: it stays for the grace after its end.
+func (s *Store) eachManifest(ctx context.Context, q *db.Queries, ids []string, f func(id string, segments []millstream.Segment, err error) error) error {
 	for page := range slices.Chunk(ids, manifestPage) {
 		known := s.sealed.known(page)
 		absent := slices.DeleteFunc(slices.Clone(page), func(id string) bool { return known[id] != nil })
+		s.reads.cached.Add(int64(len(known)))
+		bad := map[string]error{}
 		if len(absent) > 0 {
 			rows, err := q.ManifestData(ctx, absent)
 			if err != nil {
 				return err
 			}
+			s.reads.fetched.Add(int64(len(rows)))
 			for _, m := range rows {
-				if known[m.ID], err = segmentsOf(m); err != nil {
-					return err
+				if known[m.ID], bad[m.ID] = segmentsOf(m); bad[m.ID] == nil {
+					s.sealed.remember(m.ID, known[m.ID])
 				}
-				s.sealed.remember(m.ID, known[m.ID])
 			}
 		}
 		for _, id := range page {
@@ -55,26 +58,45 @@ func (s *Store) eachSealed(ctx context.Context, q *db.Queries, ids []string, f f
 			if !ok {
 				return millstream.Errorf(millstream.Unavailable, "the manifest %s is gone from the catalog: what asked for it took longer than the grace; ask again", id)
 			}
-			for _, g := range segments {
-				if err := f(g); err != nil {
-					return err
-				}
+			if err := f(id, segments, bad[id]); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
 }
 
+// eachSealed gives the segments of manifests; f's error, or a manifest that cannot be read, ends it.
+func (s *Store) eachSealed(ctx context.Context, q *db.Queries, ids []string, f func(millstream.Segment) error) error {
+	return s.eachManifest(ctx, q, ids, func(_ string, segments []millstream.Segment, err error) error {
+		for i := 0; i < len(segments) && err == nil; i++ {
+			err = f(segments[i])
+		}
+		return err
+	})
+}
+
 func segmentsOf(m db.ManifestDataRow) ([]millstream.Segment, error) {
-	rows, err := unpackRows(m)
+	rows, err := rowsOf(m)
 	if err != nil {
-		return nil, millstream.Wrap(millstream.Internal, err, "manifest %s of stream %s cannot be read", m.ID, m.StreamID)
+		return nil, err
 	}
 	out := make([]millstream.Segment, len(rows))
 	for i, r := range rows {
 		out[i] = segmentOf(r)
 	}
 	return out, nil
+}
+
+// ErrUnreadable is of a manifest that was damaged, or written by a later release.
+var ErrUnreadable = errors.New("cannot be read")
+
+func rowsOf(m db.ManifestDataRow) ([]db.Segment, error) {
+	rows, err := unpackRows(m)
+	if err != nil {
+		return nil, millstream.Wrap(millstream.Internal, fmt.Errorf("%w: %w", ErrUnreadable, err), "manifest %s of stream %s", m.ID, m.StreamID)
+	}
+	return rows, nil
 }
 
 // manifestWith finds the manifest, live or expired, that holds a segment; "" if none does.

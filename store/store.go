@@ -29,7 +29,8 @@ type Store struct {
 	pins     pinGroup
 	schemas  schemaCache
 	sealed   manifestCache
-	unsealed atomic.Int64 // segments, since the process began
+	unsealed atomic.Int64                           // segments, since the process began
+	reads    struct{ fetched, cached atomic.Int64 } // of manifests
 }
 
 // Limits that PostgreSQL itself enforces on our sessions, so that a node that hangs never holds the locks of others.

@@ -136,7 +136,7 @@ func TestCollector(t *testing.T) {
 	check(t, r.Register(s.Collector()))
 	families, err := r.Gather()
 	check(t, err)
-	if len(families) != 6 {
-		t.Fatalf("%d families, want 6", len(families))
+	if len(families) != 7 {
+		t.Fatalf("%d families, want 7", len(families))
 	}
 }

@@ -456,6 +456,76 @@ func (q *Queries) OrganizationIDs(ctx context.Context) ([]string, error) {
 	return items, nil
 }
 
+const outdatedAmong = `-- name: OutdatedAmong :many
+SELECT g.id, g.org_id, g.stream_id, g.signal, g.min_time, g.max_time, g.row_count, g.level, g.schema_version, g.data_key, g.data_offset, g.data_length, g.data_sum, g.index_key, g.index_offset, g.index_length, g.index_sum, g.wal_id, g.wal_from, g.wal_to, g.state, g.dead_at, g.node_id, g.incarnation, g.created_at, g.index_version, g.index_fields, extract(epoch FROM now() - g.created_at)::float8 AS age_secs, s.indexed_fields FROM segment_rows g JOIN streams s ON s.id = g.stream_id
+WHERE g.id = ANY (CAST($1::text[] AS uuid[])) AND g.state = 'live'
+    AND (g.index_version < $2::smallint OR s.signal <> $3::smallint AND NOT s.indexed_fields <@ g.index_fields)
+ORDER BY g.max_time DESC, g.id DESC
+`
+
+type OutdatedAmongParams struct {
+	Ids     []string
+	Version int16
+	Metrics int16
+}
+
+type OutdatedAmongRow struct {
+	Segment       Segment
+	AgeSecs       float64
+	IndexedFields []string
+}
+
+// Those of some segments that OutdatedIndexes would list, in its order.
+func (q *Queries) OutdatedAmong(ctx context.Context, arg OutdatedAmongParams) ([]OutdatedAmongRow, error) {
+	rows, err := q.db.Query(ctx, outdatedAmong, arg.Ids, arg.Version, arg.Metrics)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []OutdatedAmongRow
+	for rows.Next() {
+		var i OutdatedAmongRow
+		if err := rows.Scan(
+			&i.Segment.ID,
+			&i.Segment.OrgID,
+			&i.Segment.StreamID,
+			&i.Segment.Signal,
+			&i.Segment.MinTime,
+			&i.Segment.MaxTime,
+			&i.Segment.RowCount,
+			&i.Segment.Level,
+			&i.Segment.SchemaVersion,
+			&i.Segment.DataKey,
+			&i.Segment.DataOffset,
+			&i.Segment.DataLength,
+			&i.Segment.DataSum,
+			&i.Segment.IndexKey,
+			&i.Segment.IndexOffset,
+			&i.Segment.IndexLength,
+			&i.Segment.IndexSum,
+			&i.Segment.WalID,
+			&i.Segment.WalFrom,
+			&i.Segment.WalTo,
+			&i.Segment.State,
+			&i.Segment.DeadAt,
+			&i.Segment.NodeID,
+			&i.Segment.Incarnation,
+			&i.Segment.CreatedAt,
+			&i.Segment.IndexVersion,
+			&i.Segment.IndexFields,
+			&i.AgeSecs,
+			&i.IndexedFields,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const outdatedIndexes = `-- name: OutdatedIndexes :many
 SELECT g.id, g.org_id, g.stream_id, g.signal, g.min_time, g.max_time, g.row_count, g.level, g.schema_version, g.data_key, g.data_offset, g.data_length, g.data_sum, g.index_key, g.index_offset, g.index_length, g.index_sum, g.wal_id, g.wal_from, g.wal_to, g.state, g.dead_at, g.node_id, g.incarnation, g.created_at, g.index_version, g.index_fields, extract(epoch FROM now() - g.created_at)::float8 AS age_secs, s.indexed_fields FROM segment_rows g JOIN streams s ON s.id = g.stream_id
 WHERE s.org_id = $1 AND g.state = 'live' AND (g.max_time, g.id) < ($2::bigint, $3::uuid)

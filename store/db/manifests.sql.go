@@ -249,20 +249,26 @@ func (q *Queries) LockDay(ctx context.Context, arg LockDayParams) ([]Segment, er
 
 const lockDeadManifests = `-- name: LockDeadManifests :many
 SELECT m.id, m.org_id, m.stream_id, m.signal, m.day, m.min_time, m.max_time, m.first_end, m.segments, m.row_count, m.bytes, m.first_key, m.last_key, m.index_version, m.index_fields, m.data, m.state, m.dead_at, m.created_at FROM manifests m
-WHERE m.state <> 'live' AND m.dead_at < now() - make_interval(secs => $1::float8)
-    AND m.dead_at <= coalesce((SELECT min(p.snapshot_at) - interval '2 minutes' FROM snapshot_pins p WHERE p.heartbeat_at >= now() - make_interval(secs => $2::float8)), 'infinity')
-ORDER BY m.dead_at LIMIT $3::integer FOR UPDATE OF m
+WHERE m.state <> 'live' AND m.dead_at < now() - make_interval(secs => $1::float8) AND m.id <> ALL (CAST($2::text[] AS uuid[]))
+    AND m.dead_at <= coalesce((SELECT min(p.snapshot_at) - interval '2 minutes' FROM snapshot_pins p WHERE p.heartbeat_at >= now() - make_interval(secs => $3::float8)), 'infinity')
+ORDER BY m.dead_at LIMIT $4::integer FOR UPDATE OF m
 `
 
 type LockDeadManifestsParams struct {
 	GraceSecs      float64
+	Passed         []string
 	PinSilenceSecs float64
 	Most           int32
 }
 
-// Those that died before the grace, and before the oldest snapshot that somebody still reads: as CollectDead has it for rows.
+// Those that died before the grace, and before the oldest snapshot that somebody still reads: as CollectDead has it for rows. Without those that were passed over.
 func (q *Queries) LockDeadManifests(ctx context.Context, arg LockDeadManifestsParams) ([]Manifest, error) {
-	rows, err := q.db.Query(ctx, lockDeadManifests, arg.GraceSecs, arg.PinSilenceSecs, arg.Most)
+	rows, err := q.db.Query(ctx, lockDeadManifests,
+		arg.GraceSecs,
+		arg.Passed,
+		arg.PinSilenceSecs,
+		arg.Most,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -397,7 +403,7 @@ func (q *Queries) ManifestsAround(ctx context.Context, keys []string) ([]string,
 }
 
 const manifestsBetween = `-- name: ManifestsBetween :many
-SELECT id FROM manifests WHERE org_id = $1 AND state <> 'replaced' AND last_key > $2::text AND first_key <= $3::text ORDER BY id
+SELECT id, first_key, last_key, segments FROM manifests WHERE org_id = $1 AND state <> 'replaced' AND last_key > $2::text AND first_key <= $3::text ORDER BY id
 `
 
 type ManifestsBetweenParams struct {
@@ -406,20 +412,32 @@ type ManifestsBetweenParams struct {
 	Upto  string
 }
 
+type ManifestsBetweenRow struct {
+	ID       string
+	FirstKey string
+	LastKey  string
+	Segments int32
+}
+
 // Which may name objects of an organization above one key and up to another. A manifest that expired names its objects until its rows are back.
-func (q *Queries) ManifestsBetween(ctx context.Context, arg ManifestsBetweenParams) ([]string, error) {
+func (q *Queries) ManifestsBetween(ctx context.Context, arg ManifestsBetweenParams) ([]ManifestsBetweenRow, error) {
 	rows, err := q.db.Query(ctx, manifestsBetween, arg.OrgID, arg.Above, arg.Upto)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []string
+	var items []ManifestsBetweenRow
 	for rows.Next() {
-		var id string
-		if err := rows.Scan(&id); err != nil {
+		var i ManifestsBetweenRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.FirstKey,
+			&i.LastKey,
+			&i.Segments,
+		); err != nil {
 			return nil, err
 		}
-		items = append(items, id)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -469,24 +487,37 @@ func (q *Queries) NewestSealedDay(ctx context.Context, upto int32) (int32, error
 	return day, err
 }
 
-const outdatedManifest = `-- name: OutdatedManifest :one
+const outdatedManifests = `-- name: OutdatedManifests :many
 SELECT m.id FROM manifests m JOIN streams s ON s.id = m.stream_id
 WHERE s.org_id = $1 AND m.state = 'live' AND (m.index_version < $2::smallint OR s.signal <> $3::smallint AND NOT s.indexed_fields <@ m.index_fields)
-ORDER BY m.day DESC, m.id LIMIT 1
+ORDER BY m.day DESC, m.id
 `
 
-type OutdatedManifestParams struct {
+type OutdatedManifestsParams struct {
 	OrgID   string
 	Version int16
 	Metrics int16
 }
 
-// The newest live manifest of an organization with a segment that OutdatedIndexes would list.
-func (q *Queries) OutdatedManifest(ctx context.Context, arg OutdatedManifestParams) (string, error) {
-	row := q.db.QueryRow(ctx, outdatedManifest, arg.OrgID, arg.Version, arg.Metrics)
-	var id string
-	err := row.Scan(&id)
-	return id, err
+// The live manifests of an organization with a segment that OutdatedAmong would list, newest first.
+func (q *Queries) OutdatedManifests(ctx context.Context, arg OutdatedManifestsParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, outdatedManifests, arg.OrgID, arg.Version, arg.Metrics)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const replaceManifest = `-- name: ReplaceManifest :exec

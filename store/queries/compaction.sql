@@ -25,6 +25,13 @@ WHERE s.org_id = @org_id AND g.state = 'live' AND (g.max_time, g.id) < (@before_
     AND (g.index_version < @version::smallint OR s.signal <> @metrics::smallint AND NOT s.indexed_fields <@ g.index_fields)
 ORDER BY g.max_time DESC, g.id DESC LIMIT @most::integer;
 
+-- name: OutdatedAmong :many
+-- Those of some segments that OutdatedIndexes would list, in its order.
+SELECT sqlc.embed(g), extract(epoch FROM now() - g.created_at)::float8 AS age_secs, s.indexed_fields FROM segment_rows g JOIN streams s ON s.id = g.stream_id
+WHERE g.id = ANY (CAST(@ids::text[] AS uuid[])) AND g.state = 'live'
+    AND (g.index_version < @version::smallint OR s.signal <> @metrics::smallint AND NOT s.indexed_fields <@ g.index_fields)
+ORDER BY g.max_time DESC, g.id DESC;
+
 -- name: LoseIndexes :execrows
 -- It may read the whole table: it is for the few objects that are missing.
 UPDATE segment_rows SET index_version = 0 WHERE index_key = ANY (@keys::text[]) AND index_key <> data_key AND state = 'live' AND index_version <> 0;

@@ -48,9 +48,9 @@ UPDATE manifests SET state = 'expired', dead_at = now() WHERE stream_id = @strea
 UPDATE manifests SET state = 'expired', dead_at = now() WHERE org_id = @org_id AND state = 'live';
 
 -- name: LockDeadManifests :many
--- Those that died before the grace, and before the oldest snapshot that somebody still reads: as CollectDead has it for rows.
+-- Those that died before the grace, and before the oldest snapshot that somebody still reads: as CollectDead has it for rows. Without those that were passed over.
 SELECT m.* FROM manifests m
-WHERE m.state <> 'live' AND m.dead_at < now() - make_interval(secs => @grace_secs::float8)
+WHERE m.state <> 'live' AND m.dead_at < now() - make_interval(secs => @grace_secs::float8) AND m.id <> ALL (CAST(@passed::text[] AS uuid[]))
     AND m.dead_at <= coalesce((SELECT min(p.snapshot_at) - interval '2 minutes' FROM snapshot_pins p WHERE p.heartbeat_at >= now() - make_interval(secs => @pin_silence_secs::float8)), 'infinity')
 ORDER BY m.dead_at LIMIT @most::integer FOR UPDATE OF m;
 
@@ -81,15 +81,15 @@ SELECT id FROM manifests WHERE stream_id = @stream_id AND state <> 'replaced' AN
 
 -- name: ManifestsBetween :many
 -- Which may name objects of an organization above one key and up to another. A manifest that expired names its objects until its rows are back.
-SELECT id FROM manifests WHERE org_id = @org_id AND state <> 'replaced' AND last_key > @above::text AND first_key <= @upto::text ORDER BY id;
+SELECT id, first_key, last_key, segments FROM manifests WHERE org_id = @org_id AND state <> 'replaced' AND last_key > @above::text AND first_key <= @upto::text ORDER BY id;
 
 -- name: ManifestsAround :many
 -- Which may name one of some objects.
 SELECT m.id FROM manifests m
 WHERE m.state <> 'replaced' AND EXISTS (SELECT 1 FROM unnest(@keys::text[]) AS k(key) WHERE k.key COLLATE "C" BETWEEN m.first_key AND m.last_key) ORDER BY m.id;
 
--- name: OutdatedManifest :one
--- The newest live manifest of an organization with a segment that OutdatedIndexes would list.
+-- name: OutdatedManifests :many
+-- The live manifests of an organization with a segment that OutdatedAmong would list, newest first.
 SELECT m.id FROM manifests m JOIN streams s ON s.id = m.stream_id
 WHERE s.org_id = @org_id AND m.state = 'live' AND (m.index_version < @version::smallint OR s.signal <> @metrics::smallint AND NOT s.indexed_fields <@ m.index_fields)
-ORDER BY m.day DESC, m.id LIMIT 1;
+ORDER BY m.day DESC, m.id;
