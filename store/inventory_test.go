@@ -218,6 +218,11 @@ func TestADamagedManifestStopsNoOther(t *testing.T) {
 	if slices.ContainsFunc(unknown, func(key string) bool { return slices.Contains(keys, key) }) {
 		t.Errorf("%v are unknown", unknown)
 	}
+	for _, most := range []int{6, 100} { // the warmer's pages
+		if page := must(m.LiveSegments(ctx, store.Place{}, most))(t); len(page) != min(most, 15) || slices.ContainsFunc(page, func(g millstream.Segment) bool { return g.Stream == st.ID && g.MaxTime/oneDay == 1 }) {
+			t.Errorf("a page of %d has %d segments, want none of the damaged day and all others", most, len(page))
+		}
+	}
 	check(t, m.DeleteStream(ctx, st.ID, m.entry("stream.delete")))
 	n, unreadable, err := m.CollectDead(ctx, 0, 100)
 	if err != nil || n != 10 || len(unreadable) != 1 {

@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math"
 	"slices"
 
@@ -60,14 +61,19 @@ func (s *Store) sealedPage(ctx context.Context, q *db.Queries, after Place, most
 		if err != nil {
 			return nil, err
 		}
-		err = s.eachSealed(ctx, q, ids, func(g millstream.Segment) error {
-			if g.MaxTime < after.MaxTime || g.MaxTime == after.MaxTime && g.ID < after.ID {
-				page = append(page, g)
+		err = s.eachManifest(ctx, q, ids, func(_ string, segments []millstream.Segment, err error) error {
+			for _, g := range segments {
+				if g.MaxTime < after.MaxTime || g.MaxTime == after.MaxTime && g.ID < after.ID {
+					page = append(page, g)
+				}
+				if len(page) >= 2*most+manifestPage { // a day of all streams may have a million
+					cut()
+				}
 			}
-			if len(page) >= 2*most+manifestPage { // a day of all streams may have a million
-				cut()
+			if errors.Is(err, ErrUnreadable) { // nobody can read its segments; reconciliation tells of it, and the days before are listed
+				return nil
 			}
-			return nil
+			return err
 		})
 		if err != nil {
 			return nil, err
