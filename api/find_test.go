@@ -133,7 +133,7 @@ func TestNamesAreReadAside(t *testing.T) {
 		}
 	}
 	close(names.wait)
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for len(w.found(root, "checkout")) == 0 {
 		if time.Now().After(deadline) {
 			t.Fatal("the names were never read")

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/millstream/millstream"
@@ -64,19 +65,18 @@ func (stuck) Flush(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 // A flush that cannot succeed says what the matter is before its caller's time is over.
 func TestFlushWithoutAnObjectStore(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	short, cancel := context.WithTimeout(ctx, 600*time.Millisecond)
-	defer cancel()
-	err := (&API{Flusher: stuck{}, Node: "i-1"}).publish(short)
-	if millstream.KindOf(err) != millstream.Unavailable || !strings.Contains(millstream.Message(err), "object store") || !strings.Contains(err.Error(), "i-1") {
-		t.Errorf("%v", err)
-	}
-	gone, cancel := context.WithCancel(ctx)
-	cancel()
-	if err := (&API{Flusher: stuck{}, Node: "i-1"}).publish(gone); millstream.KindOf(err) != millstream.Canceled {
-		t.Errorf("a caller who has gone: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		err := (&API{Flusher: stuck{}, Node: "i-1"}).publish(ctx)
+		if millstream.KindOf(err) != millstream.Unavailable || !strings.Contains(millstream.Message(err), "object store") || !strings.Contains(err.Error(), "i-1") {
+			t.Errorf("%v", err)
+		}
+		cancel()
+		if err := (&API{Flusher: stuck{}, Node: "i-1"}).publish(ctx); millstream.KindOf(err) != millstream.Canceled {
+			t.Errorf("a caller who has gone: %v", err)
+		}
+	})
 }
 
 // A node that takes no writes has all that do publish.

@@ -113,33 +113,35 @@ func TestClientAddress(t *testing.T) {
 func TestSlowBodies(t *testing.T) {
 	t.Parallel()
 	w := emptyWorld(t)
-	a := *w.api
-	a.Registerer, a.Gatherer = newRegistry()
-	a.stall = 300 * time.Millisecond
 	post := func(path string, h handler) route {
 		return route{method: "POST", path: path, policy: intake(), handle: h}
 	}
 	public := func(rt route) route { rt.policy.public = true; return rt }
-	s := a.with(t,
-		post("/refused", nil),
-		public(post("/read", func(w http.ResponseWriter, r *http.Request) error {
-			if _, err := decode.Body(r.Body, "", decode.Limits{}); err != nil {
-				return err
-			}
-			select {
-			case <-r.Context().Done():
-				return r.Context().Err()
-			case <-time.After(2 * a.stall):
-				return empty(w)
-			}
-		})))
-	send := func(path, body string, pause time.Duration) int {
+	serve := func(stall time.Duration) *httptest.Server {
+		a := *w.api
+		a.Registerer, a.Gatherer = newRegistry()
+		a.stall = stall
+		return a.with(t,
+			post("/refused", nil),
+			public(post("/read", func(w http.ResponseWriter, r *http.Request) error {
+				if _, err := decode.Body(r.Body, "", decode.Limits{}); err != nil {
+					return err
+				}
+				select {
+				case <-r.Context().Done():
+					return r.Context().Err()
+				case <-time.After(stall + stall/4):
+					return empty(w)
+				}
+			})))
+	}
+	send := func(s *httptest.Server, path, body string, pause time.Duration) int {
 		conn, err := net.Dial("tcp", s.Listener.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+		_ = conn.SetDeadline(time.Now().Add(time.Minute))
 		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 8\r\n\r\n", path)
 		for i := range body {
 			time.Sleep(pause) // the pace is what is tested
@@ -152,13 +154,15 @@ func TestSlowBodies(t *testing.T) {
 		defer resp.Body.Close()
 		return resp.StatusCode
 	}
-	if got := send("/read", "ab", 0); got != 504 {
+	hasty := serve(300 * time.Millisecond)
+	if got := send(hasty, "/read", "ab", 0); got != 504 {
 		t.Errorf("a body that stalls: %d", got)
 	}
-	if got := send("/refused", "ab", 0); got != 401 {
+	if got := send(hasty, "/refused", "ab", 0); got != 401 {
 		t.Errorf("a body that stalls and that nobody reads: %d", got)
 	}
-	if got := send("/read", "abcdefgh", a.stall/4); got != 204 {
-		t.Errorf("a body that takes twice the stall time but moves: %d", got)
+	const stall = 4 * time.Second // the whole body takes longer, but a pause of the machine between two bytes does not
+	if got := send(serve(stall), "/read", "abcdefgh", stall/7); got != 204 {
+		t.Errorf("a body that takes more than the stall time but moves: %d", got)
 	}
 }

@@ -424,7 +424,7 @@ func simulateFleet(t *testing.T, seed uint64, m mutant, steps int) error {
 	}
 	for _, k := range f.keyed { // every sender comes back until it has an answer
 		for _, r := range f.routers {
-			for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) { // a log that failed takes a moment
+			for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) { // a log that failed takes a moment
 				if err := f.send(r, k); err != nil {
 					return err
 				}

@@ -133,7 +133,7 @@ func (s *site) append(b ...*millstream.Batch) {
 
 func (s *site) flush() {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := s.w.Flush(ctx); err != nil {
 		s.t.Fatalf("flush: %v", err)
@@ -269,7 +269,7 @@ func (s *site) samples(stream millstream.StreamID) int64 {
 
 func waitFor(t testing.TB, what string, f func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !f(); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !f(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain for %s", what)
 		}

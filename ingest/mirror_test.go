@@ -147,7 +147,9 @@ func (x *world) closed() error {
 func TestMirrorUnderLoad(t *testing.T) {
 	x := newWorld(t, 2, func(w *Writer) { w.sealRows = 500 })
 	var acked, sent [2][3]atomic.Int64
-	ctx, stop := context.WithTimeout(t.Context(), time.Duration(campaign(3, 60))*time.Second)
+	const enough = 50 // whole answers
+	began, length := time.Now(), time.Duration(campaign(3, 60))*time.Second
+	ctx, stop := context.WithTimeout(t.Context(), length+time.Minute)
 	defer stop()
 	var work sync.WaitGroup
 	for i := range x.sites {
@@ -190,8 +192,8 @@ func TestMirrorUnderLoad(t *testing.T) {
 					return
 				}
 				queries.Add(1)
-				if len(got.missing) == 0 {
-					whole.Add(1)
+				if len(got.missing) == 0 && whole.Add(1) >= enough && time.Since(began) > length {
+					stop()
 				}
 				for k, stream := range streams {
 					err := x.check(stream, got.records[k], len(got.missing) > 0, func(i int) int { return low[i][stream] }, func(i int) int { return int(sent[i][stream].Load()) })
@@ -206,7 +208,7 @@ func TestMirrorUnderLoad(t *testing.T) {
 	}
 	work.Wait()
 	t.Logf("%d queries, %d of them whole", queries.Load(), whole.Load())
-	if whole.Load() < 50 {
+	if whole.Load() < enough {
 		t.Errorf("%d whole answers", whole.Load())
 	}
 	for i := range x.sites {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -124,13 +125,15 @@ func TestWhatEachAnswerOfANodeMeans(t *testing.T) {
 			for i, f := range c.answers {
 				p.answer[order[i]] = f
 			}
-			r := p.router(nil)
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-			if c.unknown {
-				ctx, cancel = context.WithTimeout(t.Context(), 400*time.Millisecond)
-			}
-			defer cancel()
-			_, err := r.Write(ctx, Write{Org: testOrg, Batches: []*millstream.Batch{rows("app", 0, 2)}})
+			var err error
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				if c.unknown {
+					ctx, cancel = context.WithTimeout(t.Context(), 400*time.Millisecond)
+				}
+				defer cancel()
+				_, err = p.router(nil).Write(ctx, Write{Org: testOrg, Batches: []*millstream.Batch{rows("app", 0, 2)}})
+			})
 			if (err == nil) != (c.want == nil) || err != nil && millstream.KindOf(err) != millstream.KindOf(c.want) || errors.Is(err, wal.ErrUnknown) != c.unknown {
 				t.Fatalf("%v, want %v", err, c.want)
 			}
@@ -276,22 +279,24 @@ func (c crowd) Write(context.Context, ...*millstream.Batch) (int, error) {
 }
 
 func TestTheFanOutIsBounded(t *testing.T) {
-	p := newPeers()
-	for i := range 100 {
-		p.live = append(p.live, millstream.NodeID(fmt.Sprint("n", i)))
-	}
-	r, c := p.router(nil), crowd{new(atomic.Int64), new(atomic.Int64)}
-	r.cfg.Dial = func(millstream.Member) Target { return c }
-	var batches []*millstream.Batch
-	for i := range 200 {
-		batches = append(batches, rows(fmt.Sprint("s", i), 0, 1))
-	}
-	if _, err := r.Write(t.Context(), Write{Org: testOrg, Batches: batches}); err != nil {
-		t.Fatal(err)
-	}
-	if most := c.most.Load(); most < 2 || most > fanOut {
-		t.Errorf("%d calls at a time, want up to %d", most, fanOut)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		p := newPeers()
+		for i := range 100 {
+			p.live = append(p.live, millstream.NodeID(fmt.Sprint("n", i)))
+		}
+		r, c := p.router(nil), crowd{new(atomic.Int64), new(atomic.Int64)}
+		r.cfg.Dial = func(millstream.Member) Target { return c }
+		var batches []*millstream.Batch
+		for i := range 200 {
+			batches = append(batches, rows(fmt.Sprint("s", i), 0, 1))
+		}
+		if _, err := r.Write(t.Context(), Write{Org: testOrg, Batches: batches}); err != nil {
+			t.Fatal(err)
+		}
+		if most := c.most.Load(); most != fanOut {
+			t.Errorf("%d calls at a time, want %d", most, fanOut)
+		}
+	})
 }
 
 // TestTheWorstAnswerCounts: what would fail again is told first, then what is unknown; what a node refused for now last.
@@ -319,14 +324,16 @@ func (silent) Write(ctx context.Context, _ ...*millstream.Batch) (int, error) {
 
 func TestANodeThatDoesNotAnswerIsGivenUpAsUnknown(t *testing.T) {
 	t.Parallel()
-	p := newPeers("a", "b")
-	r := p.router(nil)
-	r.cfg.Dial = func(millstream.Member) Target { return silent{} }
-	start := time.Now()
-	_, err := r.Write(t.Context(), Write{Org: testOrg, Batches: []*millstream.Batch{rows("app", 0, 1)}})
-	if took := time.Since(start); !errors.Is(err, wal.ErrUnknown) || millstream.KindOf(err) != millstream.Unavailable || took < 4*time.Second || took > 7*time.Second {
-		t.Errorf("%v after %v", err, took)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		p := newPeers("a", "b")
+		r := p.router(nil)
+		r.cfg.Dial = func(millstream.Member) Target { return silent{} }
+		start := time.Now()
+		_, err := r.Write(t.Context(), Write{Org: testOrg, Batches: []*millstream.Batch{rows("app", 0, 1)}})
+		if took := time.Since(start); !errors.Is(err, wal.ErrUnknown) || millstream.KindOf(err) != millstream.Unavailable || took < 4*time.Second || took > 7*time.Second {
+			t.Errorf("%v after %v", err, took)
+		}
+	})
 }
 
 func TestKeyedPartsGoWhereTheyArePinned(t *testing.T) {

@@ -46,7 +46,7 @@ func simulate(t *testing.T, seed uint64, m mutant, steps int) error {
 		}
 	}
 	x.heal()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := s.w.Flush(ctx); err != nil {
 		return fmt.Errorf("the last flush: %w", err)
@@ -191,7 +191,7 @@ func (x *simulation) check() error {
 // settle lets a node that is behind catch up.
 func (x *simulation) settle() error {
 	x.heal()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	return x.w.Flush(ctx)
 }

@@ -254,7 +254,7 @@ func TestMetricsOfOwners(t *testing.T) {
 		one := f.alone(now)
 		for _, ruin := range []string{"all are well", "nodes fail at random"} {
 			if f.ruin = nil; ruin != "all are well" {
-				f.ruin = randomly(seed)
+				f.ruin, f.owners.Silence = randomly(seed), 150*time.Millisecond
 			}
 			for name, ask := range metricQuestions {
 				want, err := ask(t.Context(), one.Engine)

@@ -25,6 +25,7 @@ type fleet struct {
 	stores map[millstream.NodeID]*gets // what the others read
 	// through, if it has a node, is the way to it; else it is called.
 	through map[millstream.NodeID]query.LeafNode
+	owners  *query.Owners // of the coordinator; a silent node is waited for for a minute, unless a test is about silence
 	// ruin, if set, stands between the coordinator and a node.
 	ruin  func(ctx context.Context, to millstream.NodeID, emit func([]byte) error, ask func(emit func([]byte) error) error) error
 	asked atomic.Int64
@@ -80,7 +81,8 @@ func newFleet(t testing.TB, changes ...func(*query.Config)) *fleet {
 	t.Helper()
 	f := &fleet{others: map[millstream.NodeID]*node{}, caches: map[millstream.NodeID]*cache.Cache{}, stores: map[millstream.NodeID]*gets{}}
 	f.node = newNode(t, func(c *query.Config) {
-		c.Owners = &query.Owners{Self: "a", Reader: reader(owners), Silence: 150 * time.Millisecond, Dial: func(m millstream.Member) query.LeafNode { return line{f, m.ID} }}
+		c.Owners = &query.Owners{Self: "a", Reader: reader(owners), Silence: time.Minute, Dial: func(m millstream.Member) query.LeafNode { return line{f, m.ID} }}
+		f.owners = c.Owners
 		f.caches["a"] = c.Cache
 		for _, change := range changes {
 			change(c)
@@ -271,6 +273,7 @@ func TestOwnersThatFail(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFleet(t)
+			f.owners.Silence = 150 * time.Millisecond
 			f.spread()
 			f.ruin = func(ctx context.Context, to millstream.NodeID, emit func([]byte) error, ask func(func([]byte) error) error) error {
 				if to == "b" {

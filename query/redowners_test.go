@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/query"
@@ -53,7 +54,7 @@ func TestServicesAndFieldsOfOwners(t *testing.T) {
 	}
 	for _, ruin := range []string{"all are well", "again", "nodes fail at random"} {
 		if ruin == "nodes fail at random" {
-			f.ruin = randomly(8)
+			f.ruin, f.owners.Silence = randomly(8), 150*time.Millisecond
 		}
 		for _, r := range []millstream.TimeRange{day, part} {
 			for _, edges := range []bool{false, true} {

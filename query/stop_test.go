@@ -78,8 +78,8 @@ func (n *node) stopped(t *testing.T, statement string, reached func(query.Progre
 			t.Errorf("%s: %+v", statement, o.answer)
 		}
 		return o.text, o.answer
-	case <-time.After(10 * time.Second):
-		t.Fatalf("%s: still running 10 s after its stop", statement)
+	case <-time.After(time.Minute - 10*time.Second): // before the slow reads of these tests end
+		t.Fatalf("%s: still running long after its stop", statement)
 	}
 	return "", nil
 }
@@ -195,17 +195,17 @@ func TestStopMetrics(t *testing.T) {
 }
 
 // cutLine is the way to a node that cannot be reached.
-type cutLine struct{ tried *atomic.Int64 }
+type cutLine struct{ tried *atomic.Bool }
 
 func (c cutLine) Leaf(context.Context, []byte, func([]byte) error) error {
-	c.tried.Store(time.Now().UnixNano())
+	c.tried.Store(true)
 	return millstream.Errorf(millstream.Unavailable, "the line is cut")
 }
 
 // TestStopWhileOwnersAreReplaced: the segments are another node's, which is away, so this node reads them. What it has when the query is stopped is not the whole,
 // and the answer says so.
 func TestStopWhileOwnersAreReplaced(t *testing.T) {
-	var tried atomic.Int64
+	var tried atomic.Bool
 	n, slow := slowNode(t, func(c *query.Config) {
 		c.Owners = &query.Owners{
 			Self: "a", Reader: reader(func(millstream.SegmentID) []millstream.Member { return []millstream.Member{{ID: "b"}, {ID: "a"}} }),
@@ -226,10 +226,9 @@ func TestStopWhileOwnersAreReplaced(t *testing.T) {
 		"SELECT ms FROM app ORDER BY _timestamp DESC LIMIT 10":               `"columns":[{"name":"ms"`,
 		"SELECT ms FROM app": `"columns":[{"name":"ms"`,
 	} {
-		tried.Store(0)
-		reading := func(query.Progress) bool {
-			at := tried.Load()
-			return at > 0 && time.Since(time.Unix(0, at)) > 200*time.Millisecond
+		tried.Store(false)
+		reading := func(p query.Progress) bool {
+			return tried.Load() && (!strings.Contains(statement, "GROUP BY") || p.Segments.Done > 0)
 		}
 		if got, _ := n.stopped(t, statement, reading); !strings.Contains(got, want) {
 			t.Errorf("%s: %s, want %s", statement, got, want)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -136,12 +137,23 @@ func fromStatus(ctx context.Context, peer string, err error) error {
 		return millstream.Wrap(millstream.Unavailable, errors.Join(ErrRefused, err), "%s refuses the calls of this node: %s", peer, status.Convert(err).Message())
 	case code == codes.Unimplemented:
 		return millstream.Wrap(millstream.Unavailable, err, "%s does not know the call: it runs another release", peer)
-	case ctx.Err() != nil:
-		return &remote{text: "the call of " + peer + " ended: " + ctx.Err().Error(), marks: []error{ctx.Err()}}
+	case ended(ctx) != nil:
+		return &remote{text: "the call of " + peer + " ended: " + ended(ctx).Error(), marks: []error{ended(ctx)}}
 	case code == codes.DeadlineExceeded:
 		return millstream.Wrap(millstream.Unavailable, err, "%s did not answer in time", peer)
 	}
 	return &millstream.Error{Kind: millstream.Unavailable, Msg: peer + " cannot be reached", RetryAfter: 1, Err: err}
+}
+
+// ended is why a context has ended, if it has. A call can end by the deadline of its context before the context itself has noticed it.
+func ended(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if at, ok := ctx.Deadline(); ok && !time.Now().Before(at) {
+		return context.DeadlineExceeded
+	}
+	return nil
 }
 
 // ErrRefused: the peer takes no call of this node, which has another token or speaks no protocol that it does.

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/ingest"
@@ -97,5 +99,20 @@ func TestPanicsAreAnswered(t *testing.T) {
 	}
 	if _, err := c.Status(t.Context()); err != nil {
 		t.Errorf("after a panic: %v", err)
+	}
+}
+
+// unaware is a context that has not noticed yet that its deadline has passed.
+type unaware struct{ context.Context }
+
+func (unaware) Deadline() (time.Time, bool) { return time.Now().Add(-time.Microsecond), true }
+
+func TestADeadlineIsTheCallersWhoeverSeesItFirst(t *testing.T) {
+	cut := status.Error(codes.DeadlineExceeded, "stream terminated")
+	if err := fromStatus(unaware{t.Context()}, "peer", cut); millstream.KindOf(err) != millstream.Timeout || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the caller's deadline: %v", err)
+	}
+	if err := fromStatus(t.Context(), "peer", cut); millstream.KindOf(err) != millstream.Unavailable {
+		t.Errorf("the call's own deadline: %v", err)
 	}
 }

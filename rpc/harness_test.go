@@ -46,6 +46,25 @@ func (f *fakeIntake) batches() []*millstream.Batch {
 	return f.got
 }
 
+// expiring is a context whose deadline passes when the test says so.
+type expiring struct {
+	context.Context
+	over chan struct{}
+}
+
+func expires(t testing.TB) expiring { return expiring{t.Context(), make(chan struct{})} }
+
+func (e expiring) Done() <-chan struct{} { return e.over }
+
+func (e expiring) Err() error {
+	select {
+	case <-e.over:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
 // serveOn runs a server on loopback TCP until the test ends, and returns its address.
 func serveOn(t testing.TB, s *Server) string {
 	t.Helper()

@@ -173,7 +173,7 @@ func TestForwardPassesOnWhatIsFlushed(t *testing.T) {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("the handler ended with %v", err)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("the handler was not told that the client went away")
 	}
 }
@@ -237,14 +237,14 @@ type onWrite struct {
 func (w *onWrite) Write(p []byte) (int, error) { w.do(); return w.ResponseRecorder.Write(p) }
 
 func TestForwardEndsWithItsContext(t *testing.T) {
+	ctx := expires(t)
 	told, over := make(chan struct{}), make(chan struct{})
 	c := connect(t, &Server{Query: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		close(ctx.over)
 		<-r.Context().Done()
 		close(told)
 		<-over // what it would answer now must not be first
 	})})
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
 	if err := c.Forward(httptest.NewRecorder(), get("/").WithContext(ctx), nil); millstream.KindOf(err) != millstream.Timeout {
 		t.Errorf("%v", err)
 	}

@@ -107,14 +107,14 @@ func TestWhatWasNotSentWasNotTaken(t *testing.T) {
 	}
 
 	p.Set(netfault.Blackhole) // the connection stands and never says a word
-	short, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+	short, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	began := time.Now()
 	for errors.Is(err, context.Canceled) { // the first call may still see the refusal
 		_, err = c.Write(short, logs(10, 1))
 	}
 	check(t, err, false)
-	if took := time.Since(began); took > 3500*time.Millisecond {
+	if took := time.Since(began); took > 15*time.Second { // connectTimeout, not gRPC's 20 s
 		t.Errorf("a peer that takes connections only was tried for %v", took)
 	}
 }
@@ -125,30 +125,24 @@ func TestLostRepliesAreUnknown(t *testing.T) {
 	if _, err := c.Write(t.Context(), logs(10, 1)); err != nil {
 		t.Fatal(err)
 	}
-	for name, fail := range map[string]func(){
-		"deadline": func() {
-			p.Set(netfault.NoReplies)
-			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-			defer cancel()
-			_, err := c.Write(ctx, logs(10, 2))
-			check(t, err, true)
-		},
-		"cancel": func() {
-			p.Set(netfault.NoReplies)
-			ctx, cancel := context.WithCancel(t.Context())
-			time.AfterFunc(100*time.Millisecond, cancel)
-			_, err := c.Write(ctx, logs(10, 3))
-			check(t, err, true)
-		},
-		"reset": func() {
-			p.Set(netfault.NoReplies)
-			time.AfterFunc(100*time.Millisecond, func() { reset(p) })
-			_, err := c.Write(t.Context(), logs(10, 4))
-			check(t, err, true)
-		},
+	for name, end := range map[string]func(ctx expiring, cancel func()){
+		"deadline": func(ctx expiring, _ func()) { close(ctx.over) },
+		"cancel":   func(_ expiring, cancel func()) { cancel() },
+		"reset":    func(expiring, func()) { reset(p) },
 	} {
 		before := len(in.batches())
-		fail()
+		p.Set(netfault.NoReplies)
+		parent := expires(t)
+		ctx, cancel := context.WithCancel(parent)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			_, err := c.Write(ctx, logs(10, 2))
+			check(t, err, true)
+		})
+		eventually(t, name+": the peer took the batch", func() bool { return len(in.batches()) > before })
+		end(parent, cancel)
+		wg.Wait()
+		cancel()
 		if len(in.batches()) != before+1 {
 			t.Errorf("%s: the peer took %d batches, want one", name, len(in.batches())-before)
 		}
@@ -159,9 +153,9 @@ func TestLostRepliesAreUnknown(t *testing.T) {
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within 10 s: %s", what)
+			t.Fatalf("not within a minute: %s", what)
 		}
 	}
 }
@@ -179,12 +173,13 @@ func TestASilentPeerIsNoticed(t *testing.T) {
 	began := time.Now()
 	_, err := c.Write(t.Context(), logs(10, 2))
 	check(t, err, true)
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > 12*time.Second { // gRPC's own keepalive takes 13 s
 		t.Errorf("noticed after %v", took)
 	}
+	began = time.Now()
 	_, err = c.Write(t.Context(), logs(10, 3))
 	check(t, err, false)
-	if took := time.Since(began); took > 8*time.Second {
+	if took := time.Since(began); took > 12*time.Second {
 		t.Errorf("the second write was refused after %v", took)
 	}
 	if n := counted(t, reg, "millstream_rpc_client_broken_connections_total", ""); n < 1 {
@@ -193,7 +188,7 @@ func TestASilentPeerIsNoticed(t *testing.T) {
 	p.Set(netfault.Whole)
 	back := time.Now()
 	eventually(t, "writes pass again", func() bool { _, err := c.Write(t.Context(), logs(10, 4)); return err == nil })
-	if took := time.Since(back); took > 5*time.Second {
+	if took := time.Since(back); took > 30*time.Second { // gRPC's own pauses grow to two minutes
 		t.Errorf("reached again after %v", took)
 	}
 }

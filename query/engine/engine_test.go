@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -233,12 +234,12 @@ func TestDamagedFile(t *testing.T) {
 const forever = "SELECT count(*) FROM range(100000000000) a(x) WHERE hash(x) = 1"
 
 func TestCancel(t *testing.T) {
-	p := newPool(t, nil)
+	p := newPool(t, func(o *Options) { o.Grace = 5 * time.Minute })
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(200*time.Millisecond, cancel)
 	start := time.Now()
 	_, err := p.Run(ctx, Job{SQL: forever}, func(arrow.RecordBatch) error { return nil })
-	if millstream.KindOf(err) != millstream.Canceled || time.Since(start) > 1500*time.Millisecond {
+	if millstream.KindOf(err) != millstream.Canceled || time.Since(start) > time.Minute {
 		t.Errorf("after %v: %v", time.Since(start), err)
 	}
 	if n := len(p.idle); n != 1 {
@@ -275,7 +276,7 @@ func TestKilledWhenItDoesNotStop(t *testing.T) {
 	start := time.Now()
 	// One expression over one row: DuckDB looks for an interrupt between chunks of rows only.
 	_, err := p.Run(ctx, Job{SQL: "SELECT levenshtein(repeat('ab', 200000), repeat('ba', 200000))"}, func(arrow.RecordBatch) error { return nil })
-	if millstream.KindOf(err) != millstream.Timeout || time.Since(start) > 3*time.Second {
+	if millstream.KindOf(err) != millstream.Timeout || time.Since(start) > 30*time.Second { // the statement takes minutes
 		t.Errorf("after %v: %v", time.Since(start), err)
 	}
 	if _, _, err := answer(t, p, Job{SQL: "SELECT 1 AS x"}); err != nil {
@@ -285,13 +286,18 @@ func TestKilledWhenItDoesNotStop(t *testing.T) {
 
 func TestCrash(t *testing.T) {
 	p := newPool(t, nil)
-	time.AfterFunc(200*time.Millisecond, func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		for c := range p.all {
-			if err := unix.Kill(c.cmd.Process.Pid, unix.SIGSEGV); err != nil {
-				t.Error(err)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() {
+		for crashed := false; !crashed; time.Sleep(10 * time.Millisecond) {
+			p.mu.Lock()
+			for c := range p.all { // there is none before the job needs it
+				crashed = true
+				if err := unix.Kill(c.cmd.Process.Pid, unix.SIGSEGV); err != nil {
+					t.Error(err)
+				}
 			}
+			p.mu.Unlock()
 		}
 	})
 	_, err := p.Run(t.Context(), Job{SQL: forever}, func(arrow.RecordBatch) error { return nil })

@@ -80,7 +80,7 @@ func TestNamesOfManyFields(t *testing.T) {
 	if c := q.Compile(list, now); len(c.Warnings) != 1 {
 		t.Errorf("%q", c.Warnings)
 	}
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("took %s", took)
 	}
 }

@@ -182,7 +182,7 @@ func TestCostOfHostileSearches(t *testing.T) {
 		if q.Compile(wide, now).SQL == "" && !strings.HasPrefix(text, "nofield") {
 			t.Errorf("%.20q is no condition", text)
 		}
-		if took := time.Since(at); took > 10*time.Second { // hundredths of a second on a quiet machine
+		if took := time.Since(at); took > 30*time.Second { // hundredths of a second on a quiet machine
 			t.Errorf("%.20q took %s", text, took)
 		}
 	}

@@ -259,7 +259,7 @@ func TestLongTexts(t *testing.T) {
 		if k := millstream.KindOf(err); err != nil && k != millstream.Invalid {
 			t.Errorf("%s: %v", name, err)
 		}
-		if took := time.Since(start); took > 20*time.Second {
+		if took := time.Since(start); took > time.Minute {
 			t.Errorf("%s took %v", name, took)
 		}
 	}
@@ -285,7 +285,7 @@ func TestWideStatements(t *testing.T) {
 		if err := bindError(t, text, testFields()); millstream.KindOf(err) != millstream.Invalid || !strings.Contains(err.Error(), "columns") {
 			t.Errorf("%s: %v", name, err)
 		}
-		if took := time.Since(start); took > 10*time.Second {
+		if took := time.Since(start); took > 30*time.Second {
 			t.Errorf("%s took %v", name, took)
 		}
 	}
@@ -432,7 +432,7 @@ func TestManyExpressions(t *testing.T) {
 		if millstream.KindOf(err) != millstream.Invalid || !strings.Contains(fmt.Sprint(err), "more than 4096 expressions") {
 			t.Errorf("%s: %v", name, err)
 		}
-		if took := time.Since(began); took > 5*time.Second {
+		if took := time.Since(began); took > 30*time.Second {
 			t.Errorf("%s: refused after %s", name, took)
 		}
 	}
