@@ -21,7 +21,7 @@ func real(t *testing.T, s *store.Store, id string, change ...func(*Config)) *pee
 	p := &peer{reg: prometheus.NewRegistry(), done: make(chan error, 1)}
 	cfg := Config{
 		Registry: s, Self: millstream.Member{ID: millstream.NodeID(id), Addr: id, Roles: []string{Compactor, Alert}}, Interval: 100 * time.Millisecond, Refresh: time.Hour,
-		Timeouts: Timeouts{Peer: 3 * time.Second}, Log: slog.New(slog.DiscardHandler), Registerer: p.reg,
+		Timeouts: Timeouts{Peer: 10 * time.Second}, Log: slog.New(slog.DiscardHandler), Registerer: p.reg,
 		Beat: func(ctx context.Context, self millstream.Member) (Beat, error) {
 			b, err := s.Heartbeat(ctx, self, nil)
 			return Beat{At: b.Now, Written: b.Written, Fenced: b.Fenced}, err
@@ -67,8 +67,8 @@ func ignoreCanceled(err error) error {
 func eventually(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	for begin := time.Now(); !f(); time.Sleep(5 * time.Millisecond) {
-		if time.Since(begin) > 20*time.Second {
-			t.Fatalf("%s: not within 20 s", what)
+		if time.Since(begin) > time.Minute {
+			t.Fatalf("%s: not within a minute", what)
 		}
 	}
 }
@@ -87,7 +87,7 @@ func TestNodesOfARealDatabase(t *testing.T) {
 	a.Changed()
 	eventually(t, "b's WAL is seen", func() bool { return a.view("b").WAL == id && a.view("a").WAL == "" })
 	eventually(t, "b is warm", func() bool { a.Changed(); b.Changed(); return b.compactor.Active() })
-	if d := b.Now().Sub(time.Now()).Abs(); d > 10*time.Second {
+	if d := b.Now().Sub(time.Now()).Abs(); d > time.Minute {
 		t.Errorf("b takes the database's clock to be %v off", d)
 	}
 	b.Drain()
