@@ -62,7 +62,7 @@ export class MsSelect extends HTMLElement {
   open() {
     if (this.#open || !this.#button) return;
     const button = this.#button, id = `sel-${++serial}`;
-    let found: Option[] = [], active = 0, asked = 0, timer = 0;
+    let found: Option[] = [], active = 0, asked = 0, timer = 0, answer = Promise.resolve();
     const list = h("div", { role: "listbox", id, "aria-label": this.label || "Options", "aria-multiselectable": this.multi ? "true" : undefined, class: "sel-list" });
     const input = h("input", { class: "in", role: "combobox", "aria-label": `Find ${this.label.toLowerCase()}`.trim(), "aria-controls": id, "aria-expanded": "true", "aria-autocomplete": "list", autocomplete: "off", spellcheck: "false", placeholder: "Type to narrow" });
     const note = h("p", { class: "sel-note muted", hidden: true });
@@ -87,12 +87,15 @@ export class MsSelect extends HTMLElement {
       activate(Math.max(0, at));
       if (q) announce(plural(all.length, "option"));
     };
-    const ask = async () => {
+    const look = async () => {
+      clearTimeout(timer);
+      timer = 0;
       const q = input.value.trim(), mine = ++asked;
       if (!this.search) return paint(rank(this.#items, q), q);
       const all = await this.search(q).catch(() => []);
       if (mine === asked) paint(all, q);
     };
+    const ask = () => (answer = look());
     const pick = (i: number) => {
       const it = found[i];
       if (!it) return;
@@ -100,6 +103,11 @@ export class MsSelect extends HTMLElement {
       if (!this.multi) return close(true);
       paint(this.search ? found : rank(this.#items, input.value.trim()), input.value.trim());
       activate(i);
+    };
+    /** What Enter chooses is an option for the text that stands there, also if it was typed faster than it is looked for. */
+    const enter = async () => {
+      await (timer ? ask() : answer);
+      if (this.#open?.box === box) pick(active);
     };
     const outside = (e: Event) => { if (!box.contains(e.target as Node) && !this.contains(e.target as Node)) close(false); };
     const close = (focus: boolean) => {
@@ -116,7 +124,7 @@ export class MsSelect extends HTMLElement {
       const page = 8;
       const to = { ArrowDown: active + 1, ArrowUp: active - 1, PageDown: active + page, PageUp: active - page }[e.key];
       if (to !== undefined) activate(to);
-      else if (e.key === "Enter") pick(active);
+      else if (e.key === "Enter") void enter();
       else if (e.key === "Escape") close(true);
       else if (e.key === "Tab") return close(true);
       else return;

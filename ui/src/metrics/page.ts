@@ -197,12 +197,13 @@ export class MetricsPage {
     if (!this.s.unit && this.last && this.last !== shown && this.view && queries.map((q) => this.unit(q)).join() !== before) this.render();
   }
 
-  /** Nothing changes for 150 ms; then a line runs and old data are dimmed; after a second the run can be stopped. */
+  /** Nothing is seen to change for 150 ms; then a line runs and old data are dimmed; after a second the run can be stopped. */
   private busy(on: boolean) {
     for (const t of this.timers) clearTimeout(t);
     this.timers = [];
     const stop = (yes: boolean) => this.runButton.replaceChildren(icon(yes ? "square" : "play", "s"), yes ? "Stop" : "Run", h("kbd", null, yes ? "Esc" : printed("mod+Enter")));
-    const show = (yes: boolean) => { this.progress.classList.toggle("run", yes); this.body.classList.toggle("dim", yes && !!this.last); this.body.setAttribute("aria-busy", String(yes)); };
+    const show = (yes: boolean) => { this.progress.classList.toggle("run", yes); this.body.classList.toggle("dim", yes && !!this.last); };
+    this.body.setAttribute("aria-busy", String(on));
     if (!on) { show(false); stop(false); return; }
     this.timers = [window.setTimeout(() => { show(true); if (!this.last) this.body.replaceChildren(skeleton()); }, 150), window.setTimeout(() => stop(true), 1000)];
   }

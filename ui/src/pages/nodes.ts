@@ -33,6 +33,7 @@ class NodesPage {
   private legend: HTMLElement;
   private main = h("div", { class: "cl-main", "aria-busy": "true" }, skeleton(8));
   private side = h("aside", { class: "side", "aria-label": "Node", hidden: true });
+  private due = false; // news has come that is not drawn yet
   private note = "";
   private told = "";
   private feed: Feed;
@@ -54,7 +55,7 @@ class NodesPage {
       { key: "p", label: "Pause or go on", group: "Nodes", run: () => this.pause(!this.feed.paused) },
       { key: "Escape", label: "Close the details", group: "Nodes", run: () => this.choose("") },
     ]);
-    this.feed = new Feed({ nodes: (list) => this.take(list), trouble: (text) => { this.trouble = text; this.lost = undefined; this.map.trouble = text; this.draw(); }, lost: (e) => { this.lost = e; this.draw(); } });
+    this.feed = new Feed({ nodes: (list) => this.take(list), trouble: (text) => { this.trouble = text; this.lost = undefined; this.map.trouble = text; this.redraw(); }, lost: (e) => { this.lost = e; this.redraw(); } });
     this.feed.start();
     setInterval(() => { if (!document.hidden) this.tick(); }, 1000);
   }
@@ -78,8 +79,16 @@ class NodesPage {
     this.c.take(list);
     this.announceChanges();
     if (this.untouched && list.length === 1 && innerWidth > 1080) this.chosen = list[0]!.id;
-    this.draw();
+    this.redraw();
   }
+
+  /** Draws what was told; later if the reader holds something down now, whose click would be lost. */
+  private redraw() {
+    if (this.pressed) this.due = true;
+    else this.draw();
+  }
+
+  private get pressed() { return this.main.matches(":active") || this.side.matches(":active"); }
 
   /** Tells of nodes that came, went or changed; the first list is no news. */
   private announceChanges() {
@@ -111,6 +120,7 @@ class NodesPage {
   }
 
   private draw() {
+    this.due = false;
     for (const b of this.views) b.setAttribute("aria-pressed", String(b.dataset.v === this.view));
     this.legend.hidden = this.view === "table";
     this.map.selected = this.table.selected = this.c.node(this.chosen) ? this.chosen : "";
@@ -178,6 +188,8 @@ class NodesPage {
   }
 
   private tick() {
+    if (this.pressed) return;
+    if (this.due) this.draw();
     if (this.c.at === 0) return;
     this.warn();
     if (this.feed.paused || this.trouble || Date.now() - this.c.at > staleAfter) return; // ages that grow by themselves would be guesses

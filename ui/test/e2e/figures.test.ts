@@ -28,7 +28,8 @@ async function paints(path: string, stranger: boolean, shown: (page: Page) => Pr
   });
   await page.goto(path);
   await shown(page);
-  await page.waitForTimeout(500); // for the observers, and for anything larger still to come
+  await page.waitForFunction(() => { const w = window as unknown as { first: number; largest: number }; return w.first > 0 && w.largest >= w.first; }); // the observers are told later
+  await page.waitForTimeout(500); // for anything larger still to come
   const busy = (await cdp.send("Performance.getMetrics")).metrics.find((m) => m.name === "TaskDuration")!.value * 1000;
   const seen = await page.evaluate(() => { const w = window as unknown as { first: number; largest: number }; return { first: w.first, largest: w.largest }; });
   await t.settle();

@@ -86,7 +86,7 @@ export class TestNode {
     return (text ? JSON.parse(text) : undefined) as T;
   }
 
-  flush() { return this.call("POST", "/node/flush"); }
+  flush() { return this.json("POST", "/node/flush"); }
 
   /** Path of a page of the organization. */
   path(page: string) { return `${this.url}/${this.org}/${page}`; }

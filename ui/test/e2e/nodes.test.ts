@@ -45,14 +45,14 @@ test("a standalone node: its card, figures and panel, live, by keyboard", async 
   const own = page.locator(".node");
   await own.waitFor();
   assert.equal(await own.count(), 1);
-  assert.match((await own.getAttribute("aria-label"))!, /standalone, up, heartbeat \d+ seconds ago/);
+  await until("it is up", async () => /standalone, up, heartbeat \d+ seconds ago/.test((await own.getAttribute("aria-label"))!));
   assert.equal(await page.locator(".mapin .edge").count() > 0, true);
   await page.getByRole("heading", { name: "Load" }).waitFor(); // the only node's panel is open
   assert.match(await page.locator(".side").innerText(), /Roles\s*standalone/);
   await until("rates arrive with the second event", async () => /rows\/s/.test(await page.locator(".statband").innerText()));
   const age = () => page.locator(".node .hb").innerText().then(parseFloat);
   const before = await age();
-  await until("the age counts up, or starts again", async () => (await age()) !== before, 4000);
+  await until("the age counts up, or starts again", async () => (await age()) !== before);
   await t.audit(page, "standalone");
   await keys(page, "v");
   await page.getByRole("table").waitFor();
@@ -166,7 +166,7 @@ test("faults: no answer at first, the database away, the stream lost", async () 
   told.trouble = "";
   await until("it is over", async () => (await page.locator(".banner").count()) === 0);
   await page.route("**/api/v1/cluster/events", (r) => r.abort());
-  const text = await page.locator(".banner", { hasText: /What is shown is [\d.]+ s old; it is tried again\./ }).innerText({ timeout: 30_000 });
+  const text = await page.locator(".banner", { hasText: /What is shown is [\d.]+ s old; it is tried again\./ }).innerText();
   assert.match(text, /cannot be reached|no news/);
   const old = await page.locator(".node .hb").first().innerText();
   await new Promise((r) => setTimeout(r, 2200));
