@@ -43,7 +43,8 @@ export class TestNode {
     const n = new TestNode();
     const [port, grpc] = [await freePort(), await freePort()];
     n.url = `http://127.0.0.1:${port}`;
-    n.#env = { MS_NODE_DATA_DIR: join(n.#dir, "data"), MS_HTTP_LISTEN: `127.0.0.1:${port}`, MS_OTLP_LISTEN: `127.0.0.1:${grpc}`, ...(o.fresh ? {} : { MS_AUTH_ROOT_EMAIL: owner.email, MS_AUTH_ROOT_PASSWORD: owner.password }), ...o.env };
+    // Pictures are of a day long past: by default the compactor would delete its records as soon as it gets to them.
+    n.#env = { MS_NODE_DATA_DIR: join(n.#dir, "data"), MS_HTTP_LISTEN: `127.0.0.1:${port}`, MS_OTLP_LISTEN: `127.0.0.1:${grpc}`, MS_COMPACTOR_RETENTION_DAYS: "0", ...(o.fresh ? {} : { MS_AUTH_ROOT_EMAIL: owner.email, MS_AUTH_ROOT_PASSWORD: owner.password }), ...o.env };
     await n.run();
     if (!o.fresh) await n.authorize();
     return n;
