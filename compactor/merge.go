@@ -140,7 +140,7 @@ func (c *Compactor) mergeGroup(ctx context.Context, g *Group) (millstream.Segmen
 	}
 	err = c.replace(ctx, r, began)
 	if errors.Is(err, store.ErrLostRace) || errors.Is(err, store.ErrFenced) {
-		c.discard(ctx, out.ID, out.Data.Key, out.Index.Key)
+		c.discard(ctx, out, out.Data.Key, out.Index.Key)
 	}
 	c.step("published")
 	return out, err
@@ -311,14 +311,14 @@ func unsure(err error) bool {
 
 // discard deletes the objects that were made for a segment that is not published. It may have been, by a try that seemed to fail, and be gone again by now while its
 // data lives on in a segment whose index was built anew: so the catalog is asked what nothing names. Should it fail, reconciliation finds them.
-func (c *Compactor) discard(ctx context.Context, id millstream.SegmentID, keys ...string) {
+func (c *Compactor) discard(ctx context.Context, s millstream.Segment, keys ...string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardTimeout)
 	defer cancel()
-	named, err := c.cfg.Catalog.NamedObjects(ctx, keys, false)
+	named, err := c.cfg.Catalog.Inventory(s.Org).Named(ctx, store.Unmet{Keys: keys}, false)
 	if err == nil {
 		err = c.cfg.Bucket.Delete(ctx, slices.DeleteFunc(keys, func(k string) bool { return slices.Contains(named, k) })...)
 	}
 	if err != nil {
-		c.log.Warn("the objects of a discarded segment could not be deleted; reconciliation will", "segment", id, "error", err)
+		c.log.Warn("the objects of a discarded segment could not be deleted; reconciliation will", "segment", s.ID, "error", err)
 	}
 }

@@ -176,7 +176,7 @@ func (r *rebuilding) rebuild(ctx context.Context, g *store.Outdated) error {
 	}
 	err = c.replace(ctx, store.Replacement{Node: c.cfg.Node, Incarnation: c.cfg.Incarnation(), Inputs: []millstream.SegmentID{g.ID}, Output: out, Indexed: indexed}, began)
 	if errors.Is(err, store.ErrLostRace) || errors.Is(err, store.ErrFenced) {
-		c.discard(ctx, out.ID, out.Index.Key) // the data is that of the segment that stays
+		c.discard(ctx, out, out.Index.Key) // the data is that of the segment that stays
 	}
 	return err
 }
