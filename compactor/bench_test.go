@@ -249,7 +249,7 @@ func BenchmarkMerge(b *testing.B) {
 		}},
 		{"types that differ in full runs", func(b *testing.B) string {
 			return repeated(b, 3, 2, func(i int) *millstream.Batch {
-				x := w.wide(8192, 500, int64(i)*1e6, 20e6)
+				x := w.wide(8192, 1000, int64(i)*1e6, 20e6)
 				for k := range x.Columns {
 					if i == 0 {
 						x.Columns[k].Widen(millstream.String)
@@ -260,6 +260,15 @@ func BenchmarkMerge(b *testing.B) {
 		}},
 		{"records of 1 MB", func(b *testing.B) string {
 			return repeated(b, 20, 2, func(i int) *millstream.Batch { return w.large(40, 1_000_000, int64(i)*1e6, 20e6) })
+		}},
+		{"records of 10 kB", func(b *testing.B) string {
+			return repeated(b, 20, 2, func(i int) *millstream.Batch { return w.large(2000, 10_000, int64(i)*1e6, 20e6) })
+		}},
+		{"a record of 1 MB each", func(b *testing.B) string {
+			return repeated(b, 120, 2, func(i int) *millstream.Batch { return w.large(1, 1_000_000, int64(i)*1e6, 20e6) })
+		}},
+		{"words that differ", func(b *testing.B) string {
+			return repeated(b, 20, 2, func(i int) *millstream.Batch { return w.unique(8000, 120, int64(i)*1e6, 20e6) })
 		}},
 		{"200,000 series of one name", func(b *testing.B) string {
 			return inputs(b, 20, func(i int) *millstream.Batch { return manySeries(i*10_000, 10_000, 2) })

@@ -179,6 +179,19 @@ func (w *workload) large(n, size int, at, step int64) *millstream.Batch {
 	return w.b.Batch()
 }
 
+// unique is n records of as many words, of which none stands anywhere else.
+func (w *workload) unique(n, words int, at, step int64) *millstream.Batch {
+	for i := range n {
+		var s strings.Builder
+		for range words {
+			fmt.Fprintf(&s, "%x ", w.r.Uint32())
+		}
+		w.text("message", "%s", s.String())
+		w.commit(at + int64(i)*step)
+	}
+	return w.b.Batch()
+}
+
 func (w *workload) commit(at int64) {
 	if err := w.b.Commit(w.begin + at); err != nil {
 		panic(err)

@@ -31,9 +31,18 @@ type Info struct {
 	Indexed           []string // of Options.Indexed those that every run has what it should of
 }
 
-// maxRunBytes bounds the values of a run, so that encoding one takes bounded memory, and so does reading a block of it, here and in DuckDB, which reads a row
-// group in chunks of 2,048 rows: they may be rows of a megabyte. A full run of ordinary records is half as large.
-const maxRunBytes = 64 << 20
+// A run is bounded by the bytes of its values, so that encoding one takes bounded memory, and so does reading a block of it, here and in DuckDB, which reads a row
+// group in chunks of 2,048 rows: they may be rows of a megabyte.
+const (
+	// maxRunBytes is more than a full run of ordinary records has, of some 500 bytes each. To encode texts of nothing but short words that stand nowhere else takes
+	// nine times their size for the words alone.
+	maxRunBytes = 40 << 20
+	// largeRow is the size from which on records are large: a block of smaller ones is at most largeRunBytes.
+	largeRow = largeRunBytes / blockRows
+	// largeRunBytes bounds what a run holds of large records. All of them may lie in one block, so in one page, which is held whole, plain and compressed, to write
+	// it and to read a single record of it.
+	largeRunBytes = 16 << 20
+)
 
 var runWriters sync.Pool // of *runWriter at level 0
 
@@ -73,8 +82,8 @@ func eachRun(t *table, o Options, f func(info runInfo, cols []column, data, inde
 		main = t.mainText()
 	}
 	for from := 0; from < len(t.refs); {
-		to := t.runEnd(from, maxRunBytes)
-		info, err := w.write(t, t.refs[from:to], main)
+		to := t.runEnd(from, maxRunBytes, largeRunBytes)
+		info, err := w.write(t, t.refs[from:to], main, to == len(t.refs))
 		if err != nil {
 			return err
 		}
@@ -93,9 +102,13 @@ type fileWriter struct {
 	byName      map[string]int
 	runs        []runInfo
 	parquet     parquetFooter
+	piece       []byte          // of a run that is copied
 	indexed     []string        // Options.Indexed
 	lacking     map[string]bool // of them, those that some run has no filter of
 }
+
+// copyBytes is how much of a run is copied at a time.
+const copyBytes = 1 << 20
 
 // counter counts and sums what passes through.
 type counter struct {
@@ -127,15 +140,45 @@ func (f *fileWriter) field(s FieldStat) {
 
 // run appends a run. Its data and index are the bytes that a runWriter made.
 func (f *fileWriter) run(info runInfo, cols []column, data, index []byte) error {
-	if f.data.n == 0 {
-		if err := f.data.write([]byte(parquetMagic)); err != nil {
-			return err
-		}
+	if err := f.magic(); err != nil {
+		return err
 	}
 	info.dataBase = f.data.n
 	if err := f.data.write(data); err != nil {
 		return err
 	}
+	return f.endRun(info, cols, index)
+}
+
+// copyRun appends a run whose data lies in another object. It holds a piece of it at a time.
+func (f *fileWriter) copyRun(info runInfo, cols []column, from io.ReaderAt, index []byte) error {
+	if err := f.magic(); err != nil {
+		return err
+	}
+	source, base := info.dataBase, f.data.n
+	for at := int64(0); at < info.dataSize; {
+		f.piece = resize(f.piece, int(min(info.dataSize-at, copyBytes)))
+		if err := readFull(from, f.piece, source+at); err != nil {
+			return err
+		}
+		if err := f.data.write(f.piece); err != nil {
+			return err
+		}
+		at += int64(len(f.piece))
+	}
+	info.dataBase = base
+	return f.endRun(info, cols, index)
+}
+
+// magic begins the Parquet file, unless it is begun.
+func (f *fileWriter) magic() error {
+	if f.data.n > 0 {
+		return nil
+	}
+	return f.data.write([]byte(parquetMagic))
+}
+
+func (f *fileWriter) endRun(info runInfo, cols []column, index []byte) error {
 	if err := f.parquet.rowGroup(f, info, cols); err != nil {
 		return err
 	}

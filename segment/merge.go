@@ -3,10 +3,7 @@ package segment
 import (
 	"cmp"
 	"io"
-	"math"
 	"slices"
-
-	"context"
 
 	"github.com/millstream/millstream"
 )
@@ -38,8 +35,7 @@ type merger struct {
 	types   map[string]millstream.Type
 	pending []*millstream.Batch // records to encode anew
 	rows    int
-	size    int
-	data    []byte
+	size    int64
 	index   []byte
 }
 
@@ -87,43 +83,69 @@ func (m *merger) add(x mergeRun) error {
 		return err
 	}
 	info := x.r.runs[x.i]
-	again := info.rows < clusterRows
+	size, fits := int64(0), true
 	for i := range h.cols {
 		c := &h.cols[i]
-		again = again || c.name != millstream.TimestampField && c.typ != m.types[c.name]
+		size += c.rawSize
+		fits = fits && (c.name == millstream.TimestampField || c.typ == m.types[c.name])
 	}
-	if again {
-		return m.collect(x)
+	if !fits || !full(info.rows, size) {
+		return m.collect(x, h)
 	}
-	m.data, m.index = resize(m.data, int(info.dataSize)), resize(m.index, int(info.size))
-	if err := readFull(x.r.data, m.data, info.dataBase); err != nil {
-		return err
-	}
+	m.index = resize(m.index, int(info.size))
 	if err := readFull(x.r.index, m.index, info.base); err != nil {
 		return err
 	}
-	return m.out.run(info, h.cols, m.data, m.index)
+	return m.out.copyRun(info, h.cols, x.r.data, m.index)
 }
 
-// collect keeps a run's records for encoding, together with those of other runs up to the size of one.
-func (m *merger) collect(x mergeRun) error {
-	rows := x.r.runs[x.i].rows
-	if m.rows+rows > runRows || m.size > maxRunBytes/2 {
-		if err := m.flush(); err != nil {
+// full says whether a run of so many records and bytes is as large as runs are made, more or less: encoding it together with others would gain little.
+func full(rows int, size int64) bool {
+	return rows >= clusterRows || size >= maxRunBytes/2 || size >= largeRunBytes/2 && size >= largeRow*int64(rows)
+}
+
+// collect keeps a run's records for encoding, together with those of other runs up to the size of one. Of a run that is larger under the types of the whole it keeps
+// some blocks at a time.
+func (m *merger) collect(x mergeRun, h *runHeader) error {
+	info := &x.r.runs[x.i]
+	each := m.sizeOf(info.rows, h)/int64(info.blocks()) + 1
+	step := info.blocks()
+	if each*int64(step) > maxRunBytes {
+		step = int(max(maxRunBytes/2/each, 1))
+	}
+	for from := 0; from < info.blocks(); from += step {
+		to := min(from+step, info.blocks())
+		rows := min(to*blockRows, info.rows) - from*blockRows
+		if m.rows+rows > runRows || m.size+each*int64(to-from) > maxRunBytes {
+			if err := m.flush(); err != nil {
+				return err
+			}
+		}
+		b, err := x.r.batch(x.i, from, to, m.types)
+		if err != nil {
 			return err
 		}
+		m.pending = append(m.pending, b)
+		m.rows += rows
+		m.size += int64(b.Size())
 	}
-	b, err := x.r.batch(x.i)
-	if err != nil {
-		return err
-	}
-	for i := range b.Columns {
-		b.Columns[i].Widen(m.types[b.Columns[i].Name])
-	}
-	m.pending = append(m.pending, b)
-	m.rows += rows
-	m.size += b.Size()
 	return nil
+}
+
+// sizeOf is about how many bytes a run's values take as plain columns of the types of the whole.
+func (m *merger) sizeOf(rows int, h *runHeader) (n int64) {
+	for i := range h.cols {
+		c := &h.cols[i]
+		switch {
+		case c.typ == millstream.String:
+			n += c.textSize() + 4*int64(rows)
+		case m.types[c.name] == millstream.String:
+			n += 24 * int64(rows)
+		default:
+			n += 8 * int64(rows)
+		}
+	}
+	return n
 }
 
 // flush encodes the collected records.
@@ -135,34 +157,96 @@ func (m *merger) flush() error {
 	if err != nil {
 		return err
 	}
+	t.owned = true
 	err = eachRun(t, m.level, m.out.run)
 	m.pending, m.rows, m.size = nil, 0, 0
 	return err
 }
 
-// batch reads a whole run back as plain columns.
-func (r *Reader) batch(i int) (*millstream.Batch, error) {
-	out := &millstream.Batch{}
-	for _, f := range r.fields {
-		var c millstream.Column
-		clearColumn(&c, &millstream.Column{Name: f.Name, Type: f.Type})
-		out.Columns = append(out.Columns, c)
-	}
-	s := Scan{Range: millstream.TimeRange{Start: math.MinInt64, End: math.MaxInt64}, All: true, Times: true}
-	x, err := newScanner(context.Background(), r.fields, s, func(b *millstream.Batch) error {
-		n := len(b.Times)
-		m := firstRows(n)
-		for k := range b.Columns {
-			appendRows(&out.Columns[k], len(out.Times), &b.Columns[k], &m, n)
-		}
-		out.Times = append(out.Times, b.Times...)
-		return nil
-	})
+// batch reads some blocks of a run back as plain columns of the given types, one column after the other. It has the fields that the run has.
+func (r *Reader) batch(i, from, to int, types map[string]millstream.Type) (*millstream.Batch, error) {
+	h, err := r.header(i)
 	if err != nil {
 		return nil, err
 	}
-	state := &readers{r: r, data: r.data, stats: &x.stats, byName: map[string]*columnReader{}}
-	defer state.release()
-	x.pieces = []piece{&runScan{readers: state, run: i, info: &r.runs[i]}}
-	return out, x.run()
+	var stats ScanStats
+	run := &runScan{readers: &readers{data: r.data, stats: &stats}, info: &r.runs[i], need: allBlocks(to) &^ allBlocks(from)}
+	rows := min(to*blockRows, run.info.rows) - from*blockRows
+	var reader columnReader
+	out := &millstream.Batch{Columns: make([]millstream.Column, 0, len(h.cols))}
+	for k := range h.cols {
+		stored := &h.cols[k]
+		c := roomy(stored, rows, run.info.rows)
+		reader.open(run, stored)
+		for b := from; b < to; b++ {
+			view, err := reader.block(b, nil)
+			if err != nil {
+				return nil, err
+			}
+			n := min(blockRows, run.info.rows-b*blockRows)
+			all := firstRows(n)
+			appendRows(&c, (b-from)*blockRows, view, &all, n)
+		}
+		if stored.name == millstream.TimestampField {
+			out.Times = c.Ints
+			continue
+		}
+		spell(&c, reader.dict.values)
+		c.Widen(types[c.Name])
+		out.Columns = append(out.Columns, c)
+	}
+	return out, nil
+}
+
+// roomy is an empty column of a stored one's kind, with room for some of all its rows; of a dictionary it takes the codes.
+func roomy(stored *column, rows, all int) millstream.Column {
+	c := millstream.Column{Name: stored.name, Type: stored.typ, Valid: make([]uint64, 0, (rows+63)/64)}
+	switch stored.enc {
+	case encDict:
+		c.Codes = make([]uint32, 0, rows)
+	case encText:
+		c.Offsets, c.Bytes = append(make([]uint32, 0, rows+1), 0), make([]byte, 0, stored.textSize()*int64(rows)/int64(all))
+	case encDouble:
+		c.Floats = make([]float64, 0, rows)
+	default:
+		c.Ints = make([]int64, 0, rows)
+	}
+	return c
+}
+
+// spell writes out the texts that codes stand for.
+func spell(c *millstream.Column, dict []string) {
+	if c.Codes == nil {
+		return
+	}
+	size := 0
+	for i, code := range c.Codes {
+		if c.IsValid(i) {
+			size += len(dict[code])
+		}
+	}
+	c.Offsets, c.Bytes = append(make([]uint32, 0, len(c.Codes)+1), 0), make([]byte, 0, size)
+	for i, code := range c.Codes {
+		if c.IsValid(i) {
+			c.Bytes = append(c.Bytes, dict[code]...)
+		}
+		c.Offsets = append(c.Offsets, uint32(len(c.Bytes)))
+	}
+	c.Codes = nil
+}
+
+// textSize is about how many bytes the texts of a column have, exactly those of a small dictionary; 0 of other types.
+func (c *column) textSize() (n int64) {
+	switch {
+	case c.typ != millstream.String:
+		return 0
+	case c.enc == encText:
+		return c.rawSize
+	case c.values == nil:
+		return min(int64(c.dictPage.raw)/int64(max(c.dictCount, 1))*c.rows, maxRunBytes)
+	}
+	for i, s := range c.values {
+		n += int64(len(s)) * int64(c.counts[i])
+	}
+	return n
 }

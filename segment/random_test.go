@@ -247,7 +247,7 @@ func plainBatch(t testing.TB, batches []*millstream.Batch) *millstream.Batch {
 	}
 	for i := range all.fields {
 		var c millstream.Column
-		if all.fields[i].gather(&c, all.refs) > 0 {
+		if all.fields[i].gather(&c, all.refs, 0) > 0 {
 			out.Columns = append(out.Columns, c)
 		}
 	}

@@ -50,8 +50,9 @@ func (w *runWriter) setIndexed(fields []string) {
 	}
 }
 
-// write encodes the given rows of t, which are in time order. The result is in w.data and w.index; the header region is within the index.
-func (w *runWriter) write(t *table, refs []ref, main int) (runInfo, error) {
+// write encodes the given rows of t, which are in time order; last says that they are its last. The result is in w.data and w.index; the header region is within the
+// index.
+func (w *runWriter) write(t *table, refs []ref, main int, last bool) (runInfo, error) {
 	w.data, w.index.p, w.cols = w.data[:0], w.index.p[:0], w.cols[:0]
 	info := runInfo{rows: len(refs), minTime: t.time(refs[0]), maxTime: t.time(refs[len(refs)-1])}
 	w.refs = append(w.refs[:0], refs...)
@@ -64,7 +65,7 @@ func (w *runWriter) write(t *table, refs []ref, main int) (runInfo, error) {
 		return info, err
 	}
 	for i := range t.fields {
-		if err := w.field(&t.fields[i], i == main); err != nil {
+		if err := w.field(t, i, i == main, last); err != nil {
 			return info, err
 		}
 	}
@@ -133,8 +134,12 @@ func (w *runWriter) times(t *table) error {
 }
 
 // field encodes one field's chunk and its part of the index. A field without a value in the run is left out.
-func (w *runWriter) field(f *tableField, tokensReady bool) error {
-	values := f.gather(&w.col, w.refs)
+func (w *runWriter) field(t *table, i int, tokensReady, last bool) error {
+	f := &t.fields[i]
+	values := f.gather(&w.col, w.refs, int(f.size*int64(len(w.refs))/int64(len(t.refs))))
+	if last {
+		t.release(f)
+	}
 	if values == 0 {
 		return nil
 	}

@@ -127,14 +127,27 @@ func TestRunEnd(t *testing.T) {
 	}
 	var got []int
 	for from := 0; from < len(all.refs); {
-		from = all.runEnd(from, 2500)
+		from = all.runEnd(from, 2500, 1<<20)
 		got = append(got, from)
 	}
 	if want := []int{3, 6, 7, 8}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	if end := all.runEnd(0, 1<<20); end != 8 {
+	if end := all.runEnd(0, 1<<20, 1<<20); end != 8 {
 		t.Errorf("%d, want all", end)
+	}
+	large := strings.Repeat("x", largeRow)
+	all, err = newTable([]*millstream.Batch{logs("m", large, big, big, large, big, large, large[1:], big, large, large, large)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got = got[:0]
+	for from := 0; from < len(all.refs); {
+		from = all.runEnd(from, 1<<20, 2*largeRow)
+		got = append(got, from)
+	}
+	if want := []int{5, 9, 11}; !slices.Equal(got, want) {
+		t.Errorf("by large records: %v, want %v", got, want)
 	}
 }
 

@@ -14,17 +14,21 @@ type table struct {
 	fields  []tableField
 	refs    []ref // all rows in time order
 	rawSize int64 // about how many bytes the values take
+	longest int64 // no row's texts are longer together
+	owned   bool  // the batches are the table's, which empties columns whose values were all gathered
 }
 
 // ref is a row of a table.
 type ref struct{ batch, row uint32 }
 
 type tableField struct {
-	name string
-	typ  millstream.Type
-	wide bool
-	cols []*millstream.Column // per batch, nil where it lacks the field
-	size int64
+	name    string
+	typ     millstream.Type
+	wide    bool
+	cols    []*millstream.Column // per batch, nil where it lacks the field
+	size    int64
+	longest int64 // of its texts
+	spelled int64 // bytes of the texts that stand for codes
 }
 
 func newTable(batches []*millstream.Batch) (*table, error) {
@@ -47,7 +51,8 @@ func newTable(batches []*millstream.Batch) (*table, error) {
 	}
 	for i := range t.fields {
 		t.fields[i].join()
-		t.rawSize += t.fields[i].size
+		t.rawSize += t.fields[i].size + t.fields[i].spelled
+		t.longest += t.fields[i].longest
 	}
 	slices.SortFunc(t.fields, func(a, b tableField) int { return cmp.Compare(a.name, b.name) })
 	t.sortByTime()
@@ -78,6 +83,25 @@ func (f *tableField) join() {
 			f.cols[k] = c
 		}
 		f.size += int64(len(c.Bytes) + 8*len(c.Ints) + 8*len(c.Floats) + 4*len(c.Codes))
+		f.texts(c)
+	}
+}
+
+// texts notes the sizes of a column's texts. Short ones of a dictionary count as their codes.
+func (f *tableField) texts(c *millstream.Column) {
+	for i := 1; i < len(c.Offsets); i++ {
+		f.longest = max(f.longest, int64(c.Offsets[i]-c.Offsets[i-1]))
+	}
+	long := 0
+	for _, s := range c.Dict {
+		long = max(long, len(s))
+	}
+	f.longest = max(f.longest, int64(long))
+	if long < 64 {
+		return
+	}
+	for _, code := range c.Codes {
+		f.spelled += int64(len(c.Dict[code]))
 	}
 }
 
@@ -101,23 +125,29 @@ func (t *table) sortByTime() {
 
 func (t *table) time(r ref) int64 { return t.batches[r.batch].Times[r.row] }
 
-// runEnd is the end of the run that begins at from: runRows later, or sooner if the values of so many records are larger than limit.
-func (t *table) runEnd(from int, limit int64) int {
+// runEnd is the end of the run that begins at from: runRows later, or sooner if the values of so many records are larger than limit, or those of the large ones
+// among them than limitLarge.
+func (t *table) runEnd(from int, limit, limitLarge int64) int {
 	end := min(from+runRows, len(t.refs))
-	if t.rawSize <= limit {
+	if t.rawSize <= limit && (t.rawSize <= limitLarge || t.longest < largeRow) {
 		return end
 	}
-	size := int64(0)
+	size, large := int64(0), int64(0)
 	for to := from; to < end; to++ {
-		if size += t.rowSize(t.refs[to]); size > limit && to > from {
+		texts := t.texts(t.refs[to])
+		size += texts + int64(8*len(t.fields))
+		if texts >= largeRow {
+			large += texts
+		}
+		if (size > limit || large > limitLarge) && to > from {
 			return to
 		}
 	}
 	return end
 }
 
-func (t *table) rowSize(r ref) int64 {
-	n := int64(8 * len(t.fields))
+// texts is how many bytes a row's texts have.
+func (t *table) texts(r ref) (n int64) {
 	for i := range t.fields {
 		if c := t.fields[i].cols[r.batch]; c != nil && c.Type == millstream.String {
 			n += int64(len(c.Str(int(r.row))))
@@ -126,13 +156,15 @@ func (t *table) rowSize(r ref) int64 {
 	return n
 }
 
-// gather copies a field's values of the given rows into out, whose memory is reused. The result is plain; Valid is nil if no value is missing.
-func (f *tableField) gather(out *millstream.Column, refs []ref) (values int) {
+// gather copies a field's values of the given rows into out, whose memory is reused; size is about what they take. The result is plain; Valid is nil if no value is
+// missing.
+func (f *tableField) gather(out *millstream.Column, refs []ref, size int) (values int) {
 	valid := resize(out.Valid[:0], (len(refs)+63)/64)
 	clear(valid)
 	*out = millstream.Column{Name: f.name, Type: f.typ, Valid: valid, Ints: out.Ints[:0], Floats: out.Floats[:0], Offsets: out.Offsets[:0], Bytes: out.Bytes[:0]}
 	if f.typ == millstream.String {
-		out.Offsets = append(out.Offsets, 0)
+		out.Offsets = append(slices.Grow(out.Offsets, len(refs)+1), 0)
+		out.Bytes = slices.Grow(out.Bytes, size)
 	}
 	for i, r := range refs {
 		c := f.cols[r.batch]
@@ -165,6 +197,15 @@ func (f *tableField) gather(out *millstream.Column, refs []ref) (values int) {
 		out.Valid = nil
 	}
 	return values
+}
+
+// release gives back a field's memory, where that is the table's.
+func (t *table) release(f *tableField) {
+	for _, c := range f.cols {
+		if t.owned && c != nil {
+			*c = millstream.Column{}
+		}
+	}
 }
 
 // dictionary finds the distinct texts of a column. Its memory is reused.

@@ -54,7 +54,7 @@ func readFull(r io.ReaderAt, p []byte, off int64) error {
 
 func resize[T any](s []T, n int) []T {
 	if cap(s) < n {
-		return make([]T, n, n+n/4)
+		return make([]T, n, n+min(n/4, 1<<18))
 	}
 	return s[:n]
 }
