@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"hash/maphash"
 	"maps"
 	"slices"
@@ -72,7 +73,7 @@ func (v *Inventory) enlist(ctx context.Context, q *db.Queries) error {
 		if segments < maxSealed && i < len(found)-1 {
 			continue
 		}
-		if err := v.s.eachManifest(ctx, q, page, v.list); err != nil {
+		if err := v.s.eachManifest(ctx, q, page, false, v.list); err != nil {
 			return err
 		}
 		page, segments = page[:0], 0
@@ -147,6 +148,9 @@ func (v *Inventory) Unmet(ctx context.Context, f func(Unmet) error) error {
 			}
 			return nil
 		})
+		if errors.Is(err, errGone) { // it ended during the walk, longer than the grace ago: its objects may be gone as well
+			continue
+		}
 		if err != nil {
 			return fail(err, "find the objects of manifest %s that are not in the store", m.id)
 		}
@@ -229,7 +233,7 @@ func (v *Inventory) LoseIndexes(ctx context.Context, u Unmet) (int64, error) {
 
 // holders are those among manifests that name an index of some.
 func (s *Store) holders(ctx context.Context, ids, keys []string) (out []string, err error) {
-	err = s.eachManifest(ctx, s.q, ids, func(id string, segments []millstream.Segment, err error) error {
+	err = s.eachManifest(ctx, s.q, ids, false, func(id string, segments []millstream.Segment, err error) error {
 		if slices.ContainsFunc(segments, func(g millstream.Segment) bool { return slices.Contains(keys, g.Index.Key) }) {
 			out = append(out, id)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/store"
+	"github.com/millstream/millstream/store/storetest"
 )
 
 // collect forgets up to 100 dead segments, none of which an unreadable manifest holds.
@@ -156,6 +157,41 @@ func TestAnInventoryWhileDaysAreSealed(t *testing.T) {
 	}
 	if named := must(v.Named(ctx, store.Unmet{Keys: unknown}, true))(t); len(named) != len(unknown) {
 		t.Errorf("of %d objects that were not met %d are named", len(unknown), len(named))
+	}
+}
+
+// TestAnInventoryOutlivesAManifest that expires during the walk, with its objects, whether what it held is remembered or not.
+func TestAnInventoryOutlivesAManifest(t *testing.T) {
+	t.Parallel()
+	m, url := newCatalogModelAt(t, 16)
+	st := m.streams[0]
+	m.put(st, 1, 12)
+	m.put(m.streams[1], 1, 4)
+	must(m.SealDay(ctx, st.ID, 1, 0, 1))(t)
+	for name, walker := range map[string]*store.Store{"remembered": m.Store, "forgotten": storetest.Open(t, url)} {
+		v, keys := walker.Inventory(m.org), m.named()
+		slices.Sort(keys)
+		check(t, v.Move(ctx, keys[3]))
+		for _, key := range keys[:4] {
+			v.Meet(key)
+		}
+		check(t, v.Unmet(ctx, func(u store.Unmet) error { t.Errorf("%s: %v are absent", name, u.Keys); return nil }))
+		must(m.Unseal(ctx, m.of(st)[0]))(t)
+		must(m.SealDay(ctx, st.ID, 1, 0, 1))(t)
+		m.collect() // the first manifest, which was replaced, is gone
+		check(t, v.Move(ctx, "z"))
+		check(t, v.Unmet(ctx, func(u store.Unmet) error {
+			found, err := v.Named(ctx, u, false)
+			for _, key := range keys[4:] {
+				if i := slices.Index(found, key); i >= 0 {
+					found = slices.Delete(found, i, i+1)
+				}
+			}
+			if len(found) > 0 {
+				t.Errorf("%s: %v are absent", name, found)
+			}
+			return err
+		}))
 	}
 }
 

@@ -34,8 +34,8 @@ var errEnough = errors.New("enough")
 const manifestPage = 32
 
 // eachManifest gives manifests with what they hold, or why they cannot be read, a page of manifests after the other; f's error ends it. A manifest that is gone is an
-// error: it stays for the grace after its end.
-func (s *Store) eachManifest(ctx context.Context, q *db.Queries, ids []string, f func(id string, segments []millstream.Segment, err error) error) error {
+// error: it stays for the grace after its end. Who reads many of them once does not keep them, so that those which queries ask for stay in the cache.
+func (s *Store) eachManifest(ctx context.Context, q *db.Queries, ids []string, keep bool, f func(id string, segments []millstream.Segment, err error) error) error {
 	for page := range slices.Chunk(ids, manifestPage) {
 		known := s.sealed.known(page)
 		absent := slices.DeleteFunc(slices.Clone(page), func(id string) bool { return known[id] != nil })
@@ -48,7 +48,7 @@ func (s *Store) eachManifest(ctx context.Context, q *db.Queries, ids []string, f
 			}
 			s.reads.fetched.Add(int64(len(rows)))
 			for _, m := range rows {
-				if known[m.ID], bad[m.ID] = segmentsOf(m); bad[m.ID] == nil {
+				if known[m.ID], bad[m.ID] = segmentsOf(m); bad[m.ID] == nil && keep {
 					s.sealed.remember(m.ID, known[m.ID])
 				}
 			}
@@ -56,7 +56,7 @@ func (s *Store) eachManifest(ctx context.Context, q *db.Queries, ids []string, f
 		for _, id := range page {
 			segments, ok := known[id]
 			if !ok {
-				return millstream.Errorf(millstream.Unavailable, "the manifest %s is gone from the catalog: what asked for it took longer than the grace; ask again", id)
+				return millstream.Wrap(millstream.Unavailable, errGone, "the manifest %s is gone from the catalog: what asked for it took longer than the grace; ask again", id)
 			}
 			if err := f(id, segments, bad[id]); err != nil {
 				return err
@@ -66,9 +66,11 @@ func (s *Store) eachManifest(ctx context.Context, q *db.Queries, ids []string, f
 	return nil
 }
 
+var errGone = errors.New("no such manifest")
+
 // eachSealed gives the segments of manifests; f's error, or a manifest that cannot be read, ends it.
 func (s *Store) eachSealed(ctx context.Context, q *db.Queries, ids []string, f func(millstream.Segment) error) error {
-	return s.eachManifest(ctx, q, ids, func(_ string, segments []millstream.Segment, err error) error {
+	return s.eachManifest(ctx, q, ids, true, func(_ string, segments []millstream.Segment, err error) error {
 		for i := 0; i < len(segments) && err == nil; i++ {
 			err = f(segments[i])
 		}

@@ -61,7 +61,7 @@ func (s *Store) sealedPage(ctx context.Context, q *db.Queries, after Place, most
 		if err != nil {
 			return nil, err
 		}
-		err = s.eachManifest(ctx, q, ids, func(_ string, segments []millstream.Segment, err error) error {
+		err = s.eachManifest(ctx, q, ids, true, func(_ string, segments []millstream.Segment, err error) error {
 			for _, g := range segments {
 				if g.MaxTime < after.MaxTime || g.MaxTime == after.MaxTime && g.ID < after.ID {
 					page = append(page, g)
