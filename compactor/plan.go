@@ -45,13 +45,18 @@ func (g *Group) Bytes() (n int64) {
 }
 
 // Plan chooses what of a stream's live segments to merge. Only segments whose last records are of the same day (UTC) are merged, so that retention and time ranges
-// stay sharp; those that span more than a day, as late records make them, only among themselves. Groups are independent; those of the nursery come first.
+// stay sharp; those that span more than a day, as late records make them, only among themselves, but for metrics: see joinWide. Groups are independent; those of the
+// nursery come first.
 func Plan(all []store.Candidate, now time.Time, target int64) []Group {
+	ofMetrics := len(all) > 0 && all[0].Signal == millstream.Metrics
 	days := map[int64][]store.Candidate{}
 	for _, c := range all {
 		if !c.Sealed && level(&c, target) < grown {
 			days[dayOf(&c)] = append(days[dayOf(&c)], c)
 		}
+	}
+	if ofMetrics {
+		joinWide(days)
 	}
 	keys := make([]int64, 0, len(days))
 	for d := range days {
@@ -65,30 +70,76 @@ func Plan(all []store.Candidate, now time.Time, target int64) []Group {
 		janitor = append(janitor, dueYoung(days[d], target, over)...)
 	}
 	groups := append(nursery, janitor...)
-	if len(all) > 0 && all[0].Signal == millstream.Metrics {
+	if ofMetrics {
 		groups = inWriteOrder(groups, all)
 	}
 	return groups
 }
 
+// byWritten is the order of writing.
+func byWritten(a, b store.Candidate) int {
+	return cmp.Or(cmp.Compare(a.Written, b.Written), cmp.Compare(a.ID, b.ID))
+}
+
+// joinWide puts days of metrics that wide segments were written in the midst of, and those, into one: the newest of them. A merge may not jump over what was written
+// between its inputs, so by themselves neither could be merged: one sender whose clock is wrong makes every flush of its intake wide, between those of the other intakes.
+func joinWide(days map[int64][]store.Candidate) {
+	newest := int64(wide)
+	for joined := true; joined; {
+		joined = false
+		for d, in := range days {
+			if d != wide && (amid(in, days[wide]) || amid(days[wide], in)) {
+				days[wide] = append(days[wide], in...)
+				delete(days, d)
+				newest, joined = max(newest, d), true
+			}
+		}
+	}
+	if newest != wide {
+		days[newest] = days[wide]
+		delete(days, wide)
+	}
+}
+
+// amid says whether one of some segments was written while others were, and may hold samples of the same times.
+func amid(some, others []store.Candidate) bool {
+	if len(others) == 0 {
+		return false
+	}
+	first, last := slices.MinFunc(others, byWritten).Written, slices.MaxFunc(others, byWritten).Written
+	all := spanOf(others)
+	return slices.ContainsFunc(some, func(x store.Candidate) bool {
+		return x.Written >= first && x.Written <= last && all.Overlaps(x.MinTime, x.MaxTime)
+	})
+}
+
+func spanOf(in []store.Candidate) millstream.TimeRange {
+	span := millstream.TimeRange{Start: math.MaxInt64, End: math.MinInt64}
+	for i := range in {
+		span.Start, span.End = min(span.Start, in[i].MinTime), max(span.End, in[i].MaxTime+1)
+	}
+	return span
+}
+
 // inWriteOrder makes groups of metric segments keep which sample was written last: a merged segment counts as written when its newest input was, so no segment
 // outside of a group that was written between its inputs may hold samples of the same time. A group is cut where one does.
 func inWriteOrder(groups []Group, all []store.Candidate) (out []Group) {
-	byWritten := func(a, b store.Candidate) int {
-		return cmp.Or(cmp.Compare(a.Written, b.Written), cmp.Compare(a.ID, b.ID))
-	}
+	all = slices.SortedFunc(slices.Values(all), byWritten)
 	for _, g := range groups {
 		slices.SortFunc(g.Inputs, byWritten)
 		in := map[millstream.SegmentID]bool{}
-		span := millstream.TimeRange{Start: math.MaxInt64, End: math.MinInt64}
-		for _, c := range g.Inputs {
-			in[c.ID] = true
-			span.Start, span.End = min(span.Start, c.MinTime), max(span.End, c.MaxTime+1)
+		for i := range g.Inputs {
+			in[g.Inputs[i].ID] = true
 		}
+		span := spanOf(g.Inputs)
 		between := func(a, b *store.Candidate) bool {
-			return slices.ContainsFunc(all, func(x store.Candidate) bool {
-				return !in[x.ID] && x.Written >= a.Written && x.Written <= b.Written && span.Overlaps(x.MinTime, x.MaxTime)
-			})
+			i, _ := slices.BinarySearchFunc(all, a.Written, func(x store.Candidate, written int64) int { return cmp.Compare(x.Written, written) })
+			for ; i < len(all) && all[i].Written <= b.Written; i++ {
+				if x := &all[i]; !in[x.ID] && span.Overlaps(x.MinTime, x.MaxTime) {
+					return true
+				}
+			}
+			return false
 		}
 		start := 0
 		for i := 1; i <= len(g.Inputs); i++ {
@@ -143,7 +194,7 @@ func dueFlushed(day []store.Candidate, target int64) []Group {
 	return out
 }
 
-// dueYoung groups a day's young segments by time: those that fill a segment, or are many, or all when the day is over.
+// dueYoung groups a day's young segments by time, those of metrics by that of writing: those that fill a segment, or are many, or all when the day is over.
 func dueYoung(day []store.Candidate, target int64, over bool) []Group {
 	in := ofLevel(day, young, target)
 	if over {
@@ -153,7 +204,10 @@ func dueYoung(day []store.Candidate, target int64, over bool) []Group {
 		}
 		in = append(in, left...) // a single one, which the nursery has nothing to merge with
 	}
-	slices.SortStableFunc(in, func(a, b store.Candidate) int {
+	slices.SortFunc(in, func(a, b store.Candidate) int {
+		if a.Signal == millstream.Metrics {
+			return byWritten(a, b)
+		}
 		return cmp.Or(cmp.Compare(a.MinTime, b.MinTime), cmp.Compare(a.ID, b.ID))
 	})
 	var out []Group

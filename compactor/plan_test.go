@@ -87,6 +87,7 @@ func TestPlanKeepsTheOrderOfWritingOfMetrics(t *testing.T) {
 	}
 	over := at("late", 5*time.Minute, noon.Add(-12*time.Hour)) // of the day before and of this one: another partition
 	over.MinTime, over.MaxTime = noon.Add(-20*time.Hour).UnixNano(), noon.Add(20*time.Hour).UnixNano()
+	over.Level = grown // so that it stays
 	in := []store.Candidate{at("a", 8*time.Minute, noon), at("b", 7*time.Minute, noon), over, at("c", 3*time.Minute, noon), at("d", 2*time.Minute, noon)}
 	groups := Plan(in, noon, 512*mib)
 	if len(groups) != 2 || !slices.Equal(ids(groups[0]), []string{"a", "b"}) || !slices.Equal(ids(groups[1]), []string{"c", "d"}) {
