@@ -221,6 +221,7 @@ test("dragged by pointer, and the time of a brush is the whole dashboard's", asy
   const page = await open(id);
   await panel(page, "By level").locator("canvas").waitFor();
   await page.getByRole("button", { name: "Edit", exact: true }).click();
+  await panel(page, "Records").locator(".d-grip").waitFor(); // as soon as it is edited
   const head = (await panel(page, "Records").locator(".d-head").boundingBox())!;
   await page.mouse.move(head.x + 40, head.y + 12);
   await page.mouse.down();
