@@ -1,0 +1,1 @@
+import"./c.AFLWHH5M.js";import"./c.L5IBBXPZ.js";

@@ -1,1 +1,0 @@
-import"./c.U24KQ4KW.js";import"./c.RSLV6LH2.js";import"./c.NZPFBSHR.js";import"./c.24L63MGN.js";import"./c.JMTPXD6L.js";import"./c.SJLQEVXC.js";import"./c.6CPR5BD2.js";import"./c.XSI54KGT.js";import"./c.L5IBBXPZ.js";
