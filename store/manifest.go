@@ -23,6 +23,7 @@ const (
 	manifestHeader  = 9
 	maxSealed       = 10_000 // segments of a manifest: a few MB when unpacked
 	maxUnpacked     = 64 << 20
+	idBytes         = 32 // of a row's two ids
 )
 
 // errDamaged means that a manifest is not what was written.
@@ -122,7 +123,7 @@ func unpackRows(m db.ManifestDataRow) ([]db.Segment, error) {
 	}
 	r := unpacker{p: p}
 	n := r.uvarint()
-	if n > maxSealed {
+	if n > maxSealed || n > uint64(len(r.p))/idBytes { // before there is memory for them
 		return nil, errDamaged
 	}
 	rows := make([]db.Segment, n)
