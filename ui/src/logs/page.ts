@@ -64,7 +64,7 @@ export class LogsPage extends Runner implements DrawerPage, FieldsPage {
   private makeEditor(): MsEditor {
     const e = new MsEditor(), sql = this.state.mode === "sql";
     e.label = sql ? "SQL statement" : "Search";
-    e.placeholder = sql ? "SELECT … FROM …" : matchMedia("(max-width:720px)").matches ? "Words, field:value" : "Words, \"a phrase\", field:value, -field:value";
+    e.placeholder = sql ? "SELECT … FROM …" : matchMedia("(max-width:720px)").matches ? "Words, field:value" : "Words, \"a phrase\", field:value, -\u2060field:value";
     e.multiline = sql;
     e.language = sql ? "sql" : "search";
     e.value = this.state.q;

@@ -1,1 +1,0 @@
-import"./c.AFLWHH5M.js";import"./c.L5IBBXPZ.js";

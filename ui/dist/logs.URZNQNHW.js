@@ -1,1 +1,0 @@
-import"./c.6ZLW7HB6.js";import"./c.XFF4HJR5.js";import"./c.KHQEP2DK.js";import"./c.L5IBBXPZ.js";
