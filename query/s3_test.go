@@ -140,7 +140,7 @@ func TestRequestsToS3(t *testing.T) {
 		ended := make(chan error, 1)
 		x := warmer(n, c)
 		go func() { ended <- x.Run(ctx, func() {}) }()
-		mstest.WaitFor(t, 30*time.Second, "the share is warm", func() bool { return x.Share().Warm == 1 })
+		mstest.WaitFor(t, time.Minute, "the share is warm", func() bool { return x.Share().Warm == 1 })
 		stop()
 		if err := <-ended; err != nil {
 			t.Error(err)

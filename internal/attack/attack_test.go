@@ -53,7 +53,7 @@ func attack(t *testing.T, start mstest.Starter) {
 		t.Errorf("%v panics:\n%s", n, a.Log())
 	}
 	a.client.CloseIdleConnections()
-	mstest.WaitFor(t, 30*time.Second, "goroutines of requests that ended are gone", func() bool { return a.metric(t, "go_goroutines") < before+40*float64(len(a.All())) })
+	mstest.WaitFor(t, time.Minute, "goroutines of requests that ended are gone", func() bool { return a.metric(t, "go_goroutines") < before+40*float64(len(a.All())) })
 	if rss := a.memory(t); rss > 1<<30 {
 		t.Errorf("a node has %d MiB resident", rss>>20)
 	}

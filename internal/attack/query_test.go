@@ -312,14 +312,14 @@ func attackCancel(t *testing.T, a *target) {
 		}
 		return ids
 	}
-	mstest.WaitFor(t, 30*time.Second, "the queries whose clients left are gone", func() bool { return len(running()) == 0 })
+	mstest.WaitFor(t, time.Minute, "the queries whose clients left are gone", func() bool { return len(running()) == 0 })
 	wg.Go(func() {
 		if r := a.call(t, "POST", "/api/v1/query", "application/json", slow); r.status != 499 {
 			t.Errorf("a canceled query: %v", r)
 		}
 	})
 	var ids []string
-	mstest.WaitFor(t, 30*time.Second, "the query runs", func() bool { ids = running(); return len(ids) == 1 })
+	mstest.WaitFor(t, time.Minute, "the query runs", func() bool { ids = running(); return len(ids) == 1 })
 	if r := a.call(t, "DELETE", "/api/v1/query/running/"+ids[0], "", nil); r.status/100 != 2 {
 		t.Errorf("cancel: %v", r)
 	}

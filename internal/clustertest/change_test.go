@@ -58,7 +58,7 @@ func TestDrainRefusesNothing(t *testing.T) {
 	c := small(t, mstest.ClusterOptions{}, "router*2", "intake*2", "querier*2", "compactor", "alert")
 	pick := mstest.NewBalancer(t, c.Of("router")...).Pick
 	ls, reads := ledgers(t, pick), startReader(t, pick, "plain")
-	settled(t, 20*time.Second, ls...)
+	settled(t, time.Minute, ls...)
 	begin := time.Now()
 	for _, role := range []string{"intake", "querier", "compactor", "alert", "router"} {
 		n := c.Of(role)[0]
@@ -67,12 +67,12 @@ func TestDrainRefusesNothing(t *testing.T) {
 		} else {
 			n.End()
 		}
-		if !n.Ended(30 * time.Second) {
+		if !n.Ended(time.Minute) {
 			t.Errorf("%s did not end in order:\n%s", n.ID, n.Log())
 		}
-		settled(t, 10*time.Second, ls...)
+		settled(t, time.Minute, ls...)
 		n.Run()
-		settled(t, 10*time.Second, ls...)
+		settled(t, time.Minute, ls...)
 	}
 	noFailures(t, begin, "a drain of each node in turn", ls...)
 	reads.end(t, begin)
@@ -87,7 +87,7 @@ func TestCrashOfAnIntake(t *testing.T) {
 	c := small(t, mstest.ClusterOptions{Pace: unflushed}, "router", "intake*2", "querier")
 	r := c.Router()
 	ls := ledgers(t, mstest.Only(r))
-	settled(t, 20*time.Second, ls...)
+	settled(t, time.Minute, ls...)
 	for _, n := range c.Of("intake") {
 		n.Kill()
 		time.Sleep(100 * time.Millisecond)
@@ -95,9 +95,9 @@ func TestCrashOfAnIntake(t *testing.T) {
 		if err == nil && !a.Partial {
 			t.Fatalf("an answer without the rows of %s says that it is complete: %v", n.ID, a.Rows)
 		}
-		settled(t, 20*time.Second, ls[0])
+		settled(t, time.Minute, ls[0])
 		n.Run()
-		settled(t, 20*time.Second, ls...)
+		settled(t, time.Minute, ls...)
 	}
 	finish(t, r, "after crashes", ls...)
 }
@@ -111,11 +111,11 @@ func TestTwoProcessesWithOneID(t *testing.T) {
 	complete(t, r, "app", 50)
 	newer := c.AddAs(older.ID, "intake")
 	newer.Run()
-	mstest.WaitFor(t, 20*time.Second, "the older one knows that it is fenced", func() bool { return !older.IsReady() })
+	mstest.WaitFor(t, time.Minute, "the older one knows that it is fenced", func() bool { return !older.IsReady() })
 	if !older.Runs() || !strings.Contains(older.Log(), "another process runs under this node's id") {
 		t.Errorf("the older process runs %t and says\n%s", older.Runs(), older.Log())
 	}
-	mstest.WaitFor(t, 10*time.Second, "the newer one takes writes", func() bool {
+	mstest.WaitFor(t, time.Minute, "the newer one takes writes", func() bool {
 		code, _ := r.Do("POST", "/api/v1/intake/json/app", r.Token, "application/x-ndjson", []byte(`{"seq":50}`))
 		return code == 200
 	})
@@ -127,7 +127,7 @@ func TestTwoProcessesWithOneID(t *testing.T) {
 	}
 	older.SetEnv("MS_NODE_ID=intake-of-its-own")
 	older.Run()
-	mstest.WaitFor(t, 20*time.Second, "its rows are back", func() bool {
+	mstest.WaitFor(t, time.Minute, "its rows are back", func() bool {
 		a, err := r.TrySQL("SELECT count(*), count(DISTINCT seq) FROM app")
 		return err == nil && !a.Partial && len(a.Rows) == 1 && a.Rows[0][0] == a.Rows[0][1]
 	})

@@ -30,7 +30,7 @@ func TestClocksThatAreOff(t *testing.T) {
 	routers[0].JSON("GET", "/api/v1/auth/me", grant.Token, nil, nil)
 
 	for _, r := range routers {
-		mstest.WaitFor(t, 30*time.Second, "everybody is up to "+r.ID, func() bool { return len(r.Up()) == len(c.Nodes) })
+		mstest.WaitFor(t, time.Minute, "everybody is up to "+r.ID, func() bool { return len(r.Up()) == len(c.Nodes) })
 	}
 
 	// Repetitions are recognised after a restart with the right clock, and after one with a clock that is further off.
@@ -53,7 +53,7 @@ func TestClocksThatAreOff(t *testing.T) {
 			n.Run()
 		}
 		for _, r := range routers {
-			mstest.WaitFor(t, 30*time.Second, "the intakes are up to "+r.ID, func() bool { return len(r.Up()) == len(c.Nodes) })
+			mstest.WaitFor(t, time.Minute, "the intakes are up to "+r.ID, func() bool { return len(r.Up()) == len(c.Nodes) })
 			write(r)
 		}
 	}

@@ -125,12 +125,12 @@ func TestMissingRoles(t *testing.T) {
 	for _, n := range []*mstest.Node{i, q} {
 		n.Run()
 	}
-	c.Members(r, 10*time.Second, i, q, r)
-	mstest.WaitFor(t, 10*time.Second, "writes are taken", func() bool {
+	c.Members(r, time.Minute, i, q, r)
+	mstest.WaitFor(t, time.Minute, "writes are taken", func() bool {
 		code, _ := r.Do("POST", "/api/v1/intake/json/app", r.Token, "application/x-ndjson", []byte(`{"seq":0}`))
 		return code == 200
 	})
-	mstest.WaitFor(t, 10*time.Second, "queries are answered", func() bool {
+	mstest.WaitFor(t, time.Minute, "queries are answered", func() bool {
 		a, err := r.TrySQL("SELECT count(*) FROM app")
 		return err == nil && fmt.Sprint(a.Rows) == "[[1]]"
 	})

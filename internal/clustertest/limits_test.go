@@ -32,29 +32,36 @@ func TestRateLimitsHoldOverAllRouters(t *testing.T) {
 	c := small(t, mstest.ClusterOptions{Env: []string{fmt.Sprint("MS_ROUTER_RATE_LIMIT_INTAKE_QPS=", limit)}}, "router*2", "intake", "querier")
 	routers := c.Of("router")
 	const settle, measure = 6 * time.Second, 6 * time.Second
-	flood(t, routers[0], time.Now().Add(settle)) // until the burst is used and the whole is leased
-	if got, want := flood(t, routers[0], time.Now().Add(measure)), limit*int(measure/time.Second); got < want*9/10 || got > want*21/20 {
-		t.Errorf("one client got %d requests through in %v, want %d", got, measure, want)
-	}
-	both := func(d time.Duration) (passed [2]int) {
+	const want = limit * int(measure/time.Second)
+	flooded := func(d time.Duration, through ...*mstest.Node) (passed [2]int) {
 		var wg sync.WaitGroup
 		until := time.Now().Add(d)
-		for i, r := range routers {
+		for i, r := range through {
 			wg.Go(func() { passed[i] = flood(t, r, until) })
 		}
 		wg.Wait()
 		return passed
 	}
-	both(settle)
-	got, want := both(measure), limit*int(measure/time.Second)
-	if sum := got[0] + got[1]; sum < want*8/10 || sum > want*21/20 || min(got[0], got[1]) < want/5 {
-		t.Errorf("two clients got %v requests through in %v, want %d in all", got, measure, want)
+	// measured floods until what passes is right: a time in which the machine stood still tells nothing, but it does not do so every time.
+	measured := func(what string, right func(sum, least int) bool, through ...*mstest.Node) {
+		t.Helper()
+		var all [][2]int
+		for range 5 {
+			got := flooded(measure, through...)
+			if right(got[0]+got[1], min(got[0], got[1])) {
+				return
+			}
+			all = append(all, got)
+		}
+		t.Errorf("%s got %v requests through in %v each time, want %d in all", what, all, measure, want)
 	}
+	flooded(settle, routers[0]) // until the burst is used and the whole is leased
+	measured("one client", func(sum, _ int) bool { return sum >= want*9/10 && sum <= want*21/20 }, routers[0])
+	flooded(settle, routers...)
+	measured("two clients", func(sum, least int) bool { return sum >= want*8/10 && sum <= want*21/20 && least >= want/5 }, routers...)
 	c.EachDatabase(mstest.Cut)
 	defer c.EachDatabase(mstest.Whole)
-	if got := both(measure); got[0]+got[1] > want*21/20 || min(got[0], got[1]) < want/5 {
-		t.Errorf("without the database two clients got %v requests through in %v, want %d in all", got, measure, want)
-	}
+	measured("without the database two clients", func(sum, least int) bool { return sum <= want*21/20 && least >= want/5 }, routers...)
 }
 
 // A node without intake sends its own telemetry to one that has it, for the organization of its token. A wrong token is complained of and stops nothing.

@@ -26,7 +26,7 @@ func TestOTLPToRoutersAndIntakes(t *testing.T) {
 			return err
 		}
 		defer func() { _ = conn.Close() }()
-		ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+token), 20*time.Second)
+		ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+token), time.Minute)
 		defer cancel()
 		body := &common.AnyValue{Value: &common.AnyValue_StringValue{StringValue: "over gRPC to " + n.ID}}
 		_, err = collogs.NewLogsServiceClient(conn).Export(ctx, &collogs.ExportLogsServiceRequest{ResourceLogs: []*logs.ResourceLogs{{ScopeLogs: []*logs.ScopeLogs{{LogRecords: []*logs.LogRecord{{Body: body}}}}}}})

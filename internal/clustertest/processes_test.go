@@ -52,7 +52,7 @@ func (s *site) load() {
 	}
 	s.reads = nil
 	for _, stream := range []string{"plain", "plain_1", "keyed_2"} {
-		mstest.WaitFor(s.t, 30*time.Second, "there are records in "+stream, func() bool {
+		mstest.WaitFor(s.t, time.Minute, "there are records in "+stream, func() bool {
 			_, err := s.Router().TrySQL("SELECT count(*) FROM " + stream)
 			return err == nil
 		})

@@ -15,8 +15,8 @@ import (
 // Queriers are killed, hang, and leave in order while questions of every kind are asked: none gets a short answer, or waits longer than a query may. A tail ends with
 // its querier; it never just falls silent.
 func TestQueriesSurviveTheirQueriers(t *testing.T) {
-	const timeout = 15 * time.Second
-	c := small(t, mstest.ClusterOptions{Pace: unflushed, S3: mstest.NewGateway(t), Env: []string{"MS_QUERIER_TIMEOUT_SECS=15"}}, "router", "intake", "querier*3")
+	const timeout = 40 * time.Second
+	c := small(t, mstest.ClusterOptions{Pace: unflushed, S3: mstest.NewGateway(t), Env: []string{"MS_QUERIER_TIMEOUT_SECS=40"}}, "router", "intake", "querier*3")
 	r, q := c.Router(), c.Of("querier")
 	qs := newQuestions(t, r, mstest.Only(r), 100*time.Millisecond)
 	send(t, r, "tailed", 0, 1)
@@ -35,7 +35,7 @@ func TestQueriesSurviveTheirQueriers(t *testing.T) {
 		{"a connection that hangs", q[1], func(n *mstest.Node) { n.Internal.Set(mstest.Blackhole) }, func(n *mstest.Node) { n.Internal.Set(mstest.Whole) }, true},
 		{"a drain", q[2], func(n *mstest.Node) {
 			r.JSON("POST", "/api/v1/cluster/nodes/"+n.ID+"/drain", n.Token, nil, nil)
-			if !n.Ended(30 * time.Second) {
+			if !n.Ended(time.Minute) {
 				t.Errorf("%s did not end in order", n.ID)
 			}
 		}, func(n *mstest.Node) { n.Run() }, false},

@@ -109,7 +109,7 @@ func (x *tail) told(t *testing.T, n int) {
 		}
 		return len(x.seen), x.dropped, twice
 	}
-	mstest.WaitFor(t, 10*time.Second, "the tail has told everything", func() bool {
+	mstest.WaitFor(t, time.Minute, "the tail has told everything", func() bool {
 		seen, dropped, _ := state()
 		return seen+dropped >= n
 	})
@@ -138,16 +138,16 @@ func TestTailFollowsAllIntakes(t *testing.T) {
 	for _, n := range c.Of("intake") { // one of them has the stream
 		n.End()
 		write()
-		if !n.Ended(30 * time.Second) {
+		if !n.Ended(time.Minute) {
 			t.Fatalf("%s did not end:\n%s", n.ID, n.Log())
 		}
 		n.Run()
-		c.Members(r, 10*time.Second, c.Nodes...)
+		c.Members(r, time.Minute, c.Nodes...)
 		write()
 	}
 	third := c.Add("intake")
 	third.Run()
-	c.Members(r, 10*time.Second, c.Nodes...)
+	c.Members(r, time.Minute, c.Nodes...)
 	write()
 	x.mu.Lock()
 	if len(x.gaps) > 0 {
@@ -155,7 +155,7 @@ func TestTailFollowsAllIntakes(t *testing.T) {
 	}
 	x.mu.Unlock()
 	third.Kill()
-	mstest.WaitFor(t, 20*time.Second, "the tail tells that a node is lost", func() bool {
+	mstest.WaitFor(t, time.Minute, "the tail tells that a node is lost", func() bool {
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		return len(x.gaps) > 0 && strings.Contains(x.gaps[0], third.ID)

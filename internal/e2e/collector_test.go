@@ -100,7 +100,7 @@ func realCollector(t *testing.T) {
 	must(t, os.WriteFile(config, fmt.Appendf(nil, collectorConfig, dir, otlp, to), 0o600))
 	t.Setenv("MS_TOKEN", n.Token)
 	mstest.StartPeer(t, binary, "--config", "file:"+config)
-	mstest.WaitFor(t, 30*time.Second, "the Collector listens", func() bool { return listens(otlp) })
+	mstest.WaitFor(t, time.Minute, "the Collector listens", func() bool { return listens(otlp) })
 
 	f, err := os.Create(filepath.Join(dir, "app.log"))
 	must(t, err)
@@ -109,7 +109,7 @@ func realCollector(t *testing.T) {
 	app := instrument(t, otlp)
 	app.send(t, 0, emitted, traced)
 	app.flush(t)
-	mstest.WaitFor(t, 30*time.Second, "all arrives", func() bool {
+	mstest.WaitFor(t, time.Minute, "all arrives", func() bool {
 		return countOr0(n, `SELECT count(*) FROM "default"`) >= tailed+emitted && countOr0(n, `SELECT count(*) FROM traces."default"`) >= traced &&
 			countOr0(n, "SELECT count(*) FROM metrics.orders") > 0
 	})
@@ -157,7 +157,7 @@ func outage(t *testing.T, n *mstest.Node, f *os.File, app *application) {
 	recordCount := func() int64 {
 		return n.Count(`SELECT count(DISTINCT "order.id") FROM "default" WHERE service = 'shop'`)
 	}
-	mstest.WaitFor(t, 60*time.Second, "what was sent during the outage arrives", func() bool {
+	mstest.WaitFor(t, time.Minute, "what was sent during the outage arrives", func() bool {
 		return lineCount() >= tailed+rounds*lines && recordCount() >= emitted+rounds*records
 	})
 	stages(t, n, func(stage string) {

@@ -89,7 +89,7 @@ func realPrometheus(t *testing.T, version, message string) {
 	mstest.StartPeer(t, binary, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "tsdb"), "--web.listen-address="+addr,
 		"--enable-feature=exemplar-storage,metadata-wal-records")
 	pair := pair{node: n, prometheus: "http://" + addr, began: began}
-	mstest.WaitFor(t, 60*time.Second, "ten scrapes", func() bool { return pair.scrapes() >= 10 })
+	mstest.WaitFor(t, time.Minute, "ten scrapes", func() bool { return pair.scrapes() >= 10 })
 	calls := pair.settle(t)
 	if *update {
 		r := recording{Sender: "Prometheus 3, remote write " + version, Requests: rec.requests()}
@@ -107,9 +107,9 @@ func realPrometheus(t *testing.T, version, message string) {
 
 	before := pair.scrapes()
 	n.Kill()
-	mstest.WaitFor(t, 60*time.Second, "scrapes while the node is down", func() bool { return pair.scrapes() >= before+3 })
+	mstest.WaitFor(t, time.Minute, "scrapes while the node is down", func() bool { return pair.scrapes() >= before+3 })
 	t.Logf("restart after kill -9: ready in %s", n.Run())
-	mstest.WaitFor(t, 60*time.Second, "scrapes after the restart", func() bool { return pair.scrapes() >= before+6 })
+	mstest.WaitFor(t, time.Minute, "scrapes after the restart", func() bool { return pair.scrapes() >= before+6 })
 	calls = pair.settle(t)
 	pair.compare(t, "after an outage", calls)
 	n.Flush()

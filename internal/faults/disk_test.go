@@ -29,9 +29,9 @@ func TestDiskFull(t *testing.T) {
 			}
 			n := mstest.Start(t, append(env, "MS_WAL_DIR="+filepath.Join(disk, "wal"), "MS_WAL_SEGMENT_SIZE=1MiB", "MS_WAL_MIN_FREE="+c.minFree)...)
 			l := startLedger(n, "ledger", 2)
-			mstest.WaitFor(t, 20*time.Second, "writes are taken", func() bool { return l.Acked() > 0 })
+			mstest.WaitFor(t, time.Minute, "writes are taken", func() bool { return l.Acked() > 0 })
 			ballast := fill(t, disk, c.leave)
-			mstest.WaitFor(t, 30*time.Second, "writes are refused", func() bool { return l.Answered(http.StatusServiceUnavailable) > 3 })
+			mstest.WaitFor(t, time.Minute, "writes are refused", func() bool { return l.Answered(http.StatusServiceUnavailable) > 3 })
 			status, retryAfter, reply := post(t, n, "/api/v1/intake/json/ledger", `{"seq":-1}`)
 			if status != http.StatusServiceUnavailable || retryAfter == "" || !strings.Contains(reply, "WAL") {
 				t.Errorf("a write on a full disk: %d, Retry-After %q, %s", status, retryAfter, reply)
@@ -43,7 +43,7 @@ func TestDiskFull(t *testing.T) {
 			n.Flush() // the objects are on another disk
 			must(t, os.Remove(ballast))
 			acked = l.Acked()
-			mstest.WaitFor(t, 15*time.Second, "writes go on", func() bool { return l.Acked() > acked })
+			mstest.WaitFor(t, time.Minute, "writes go on", func() bool { return l.Acked() > acked })
 			l.End()
 			l.check(t, "after the disk was full")
 			n.Kill()

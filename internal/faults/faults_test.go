@@ -41,6 +41,7 @@ func TestTornWAL(t *testing.T) {
 	n := mstest.Start(t, append(env, "MS_INTAKE_FLUSH_INTERVAL_SECS=3600")...)
 	for i := range rounds(4, 30) {
 		l := startLedger(n, fmt.Sprintf("torn%d", i), 2)
+		mstest.WaitFor(t, time.Minute, "the first record", func() bool { return l.Acked() > 0 })
 		time.Sleep(300 * time.Millisecond)
 		n.Kill()
 		l.End()
@@ -73,9 +74,9 @@ func TestDatabaseCrashes(t *testing.T) {
 		pid := postmaster(t, n)
 		must(t, syscall.Kill(pid, syscall.SIGQUIT)) // an immediate shutdown: no checkpoint, no goodbye
 		before := l.Acked()
-		mstest.WaitFor(t, 30*time.Second, "writes go on", func() bool { return l.Acked() > before })
+		mstest.WaitFor(t, time.Minute, "writes go on", func() bool { return l.Acked() > before })
 	}
-	n.Ready(30 * time.Second)
+	n.Ready(time.Minute)
 	l.End()
 	l.check(t, "after database crashes")
 	n.Flush()
@@ -85,7 +86,7 @@ func TestDatabaseCrashes(t *testing.T) {
 func postmaster(t *testing.T, n *mstest.Node) int {
 	t.Helper()
 	var pid int
-	mstest.WaitFor(t, 30*time.Second, "the database server runs", func() bool {
+	mstest.WaitFor(t, time.Minute, "the database server runs", func() bool {
 		b, err := os.ReadFile(filepath.Join(n.Dir, "data", "postgres", "postmaster.pid"))
 		if err != nil {
 			return false
@@ -100,7 +101,7 @@ func postmaster(t *testing.T, n *mstest.Node) int {
 func TestReaderDuringFlush(t *testing.T) {
 	n := mstest.Start(t, env...)
 	l := startLedger(n, "ledger", 2)
-	mstest.WaitFor(t, 20*time.Second, "the first record", func() bool { return l.Acked() > 0 })
+	mstest.WaitFor(t, time.Minute, "the first record", func() bool { return l.Acked() > 0 })
 	var last int64
 	flushes, segments, reads := 0, 0, rounds(100, 1000)
 	for deadline := time.Now().Add(2 * time.Minute); reads > 0 || flushes < 3; reads-- {
@@ -134,9 +135,7 @@ func TestObjectStoreGoesAway(t *testing.T) {
 		s3.Kill()
 		before := l.Acked()
 		time.Sleep(3 * time.Second)
-		if l.Acked() == before {
-			t.Error("writes stopped while the object store was away")
-		}
+		mstest.WaitFor(t, time.Minute, "writes while the object store is away", func() bool { return l.Acked() > before })
 		s3.Start()
 	}
 	l.End()
@@ -146,9 +145,9 @@ func TestObjectStoreGoesAway(t *testing.T) {
 	n.Kill()
 	s3.Kill()
 	n.Launch() // the node waits for the object store, and says so
-	mstest.WaitFor(t, 20*time.Second, "the node tells what it waits for", func() bool { return strings.Contains(n.Log(), "waiting") })
+	mstest.WaitFor(t, time.Minute, "the node tells what it waits for", func() bool { return strings.Contains(n.Log(), "waiting") })
 	s3.Start()
-	n.Ready(60 * time.Second)
+	n.Ready(time.Minute)
 	l.check(t, "after a start without the object store")
 }
 
@@ -162,8 +161,8 @@ func TestLongOutageOfTheObjectStore(t *testing.T) {
 	s3 := mstest.NewGateway(t)
 	n := mstest.Start(t, append(append(env, s3.Env()...), "MS_INTAKE_BUFFER_SIZE="+total, "MS_INTAKE_BUFFER_TOTAL="+total)...)
 	l := startSlowLedger(n, "ledger", 2, pause)
-	mstest.WaitFor(t, 20*time.Second, "the first record", func() bool { return l.Acked() > 0 })
-	mstest.WaitFor(t, 30*time.Second, "a flush", func() bool { return n.SQL("SELECT count(*) FROM ledger").Stats.Segments.Total > 0 })
+	mstest.WaitFor(t, time.Minute, "the first record", func() bool { return l.Acked() > 0 })
+	mstest.WaitFor(t, time.Minute, "a flush", func() bool { return n.SQL("SELECT count(*) FROM ledger").Stats.Segments.Total > 0 })
 	s3.Kill()
 	began, before, last, pressed := time.Now(), l.Acked(), int64(0), time.Duration(0)
 	for time.Since(began) < away || pressed == 0 && time.Since(began) < away+time.Minute { // a busy machine writes slowly
@@ -187,7 +186,7 @@ func TestLongOutageOfTheObjectStore(t *testing.T) {
 	resident := status(n.PID(), "VmRSS")
 	s3.Start()
 	back, stalled := time.Now(), l.Acked()
-	mstest.WaitFor(t, 60*time.Second, "writes go on", func() bool { return l.Acked() > stalled+1000 })
+	mstest.WaitFor(t, time.Minute, "writes go on", func() bool { return l.Acked() > stalled+1000 })
 	goesOn := time.Since(back)
 	l.End()
 	n.Flush()
@@ -210,7 +209,7 @@ func TestPauseAndResume(t *testing.T) {
 		time.Sleep(time.Duration(rounds(3, 25)) * time.Second)
 		before := l.Acked()
 		n.Signal(syscall.SIGCONT)
-		mstest.WaitFor(t, 10*time.Second, "writes go on", func() bool { return l.Acked() > before })
+		mstest.WaitFor(t, time.Minute, "writes go on", func() bool { return l.Acked() > before })
 	}
 	l.End()
 	l.check(t, "after pauses")
@@ -219,7 +218,7 @@ func TestPauseAndResume(t *testing.T) {
 func TestOrderlyStopPublishesEverything(t *testing.T) {
 	n := mstest.Start(t, append(env, "MS_INTAKE_FLUSH_INTERVAL_SECS=3600")...)
 	l := startLedger(n, "ledger", 2)
-	time.Sleep(500 * time.Millisecond)
+	mstest.WaitFor(t, time.Minute, "some records", func() bool { return l.Acked() > 100 })
 	l.End()
 	if !n.Stop() {
 		t.Errorf("the node did not stop in order:\n%s", n.Log())
@@ -239,7 +238,7 @@ func TestSecondNodeOnTheSameDirectoryIsRefused(t *testing.T) {
 	if err == nil || !strings.Contains(string(out), "in use") {
 		t.Errorf("%v: %s", err, out)
 	}
-	n.Ready(time.Second)
+	n.Ready(time.Minute)
 }
 
 func number(v any) int64 {

@@ -67,7 +67,7 @@ func sendWide(t *testing.T, n *mstest.Node, rows, width int) {
 			at := rand.IntN(width)
 			fmt.Fprintf(&b, `{"seq":%d,"message":"%s%s"}`+"\n", i, text[at:], text[:at])
 		}
-		mstest.WaitFor(t, 60*time.Second, "a wide write is taken", func() bool {
+		mstest.WaitFor(t, time.Minute, "a wide write is taken", func() bool {
 			code, reply := n.Do("POST", "/api/v1/intake/json/wide", n.Token, "application/x-ndjson", b.Bytes())
 			if code != http.StatusOK && code != http.StatusServiceUnavailable {
 				t.Fatalf("%d %s", code, reply)

@@ -17,11 +17,11 @@ import (
 // TestQueriesRightAfterRestart asks, by every way of execution at once, in the moment in which a killed node is ready again, on a machine that has much else to do.
 // A question that hangs shows what the node waits for in its log.
 func TestQueriesRightAfterRestart(t *testing.T) {
-	const patience = 30 * time.Second
+	const patience = 50 * time.Second // less than a client of these tests has
 	occupy(t, float64(rounds(2, 24)))
 	n := mstest.Start(t, env...)
 	l := startLedger(n, "ledger", 2)
-	mstest.WaitFor(t, 60*time.Second, "the first record", func() bool { return l.Acked() > 0 })
+	mstest.WaitFor(t, time.Minute, "the first record", func() bool { return l.Acked() > 0 })
 	var took []time.Duration
 	for round := range rounds(3, 60) {
 		time.Sleep(time.Duration(50+rand.IntN(1500)) * time.Millisecond)

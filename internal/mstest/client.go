@@ -132,7 +132,7 @@ func (n *Node) Count(statement string) int64 {
 // Flush publishes everything acknowledged so far, on every node. One that has just come back may not be reached at once.
 func (n *Node) Flush() {
 	n.t.Helper()
-	WaitFor(n.t, 20*time.Second, "a flush", func() bool {
+	WaitFor(n.t, time.Minute, "a flush", func() bool {
 		code, reply := n.Do("POST", "/api/v1/node/flush", n.Token, "application/json", []byte("{}"))
 		if code/100 != 2 && code != http.StatusServiceUnavailable {
 			n.t.Fatalf("flush: %d %s", code, reply)

@@ -178,7 +178,7 @@ func (l *Ledger) Check(t testing.TB, n *Node, when string) {
 	t.Helper()
 	var rows [][]any
 	for _, stream := range l.Streams {
-		WaitFor(t, 60*time.Second, "an answer "+when, func() bool {
+		WaitFor(t, time.Minute, "an answer "+when, func() bool {
 			a, err := n.TrySQL("SELECT seq, count(*) AS n FROM " + stream + " GROUP BY seq LIMIT 100000000")
 			if err != nil || a.Partial {
 				t.Logf("%s: %s: %v partial %v", when, stream, err, a.Partial)

@@ -49,7 +49,7 @@ func (g *Gateway) Start() {
 	if err := g.cmd.Start(); err != nil {
 		g.t.Fatal(err)
 	}
-	WaitFor(g.t, 20*time.Second, "the S3 server listens", func() bool {
+	WaitFor(g.t, time.Minute, "the S3 server listens", func() bool {
 		c, err := net.Dial("tcp", g.addr)
 		if err == nil {
 			_ = c.Close()
