@@ -41,9 +41,10 @@ type Options struct {
 	Now      func() time.Time // the node's own clock; nil: time.Now
 }
 
-// Pace are intervals that a test shortens; zeros are those of the configuration.
+// Pace are intervals that a test sets; zeros are those of the configuration.
 type Pace struct {
 	Heartbeat, PeerTimeout, View, Flush time.Duration // View is how old a view of the members may get, 2 s
+	Silence                             time.Duration // of an owner of segments before others are asked as well, query.DefaultSilence
 }
 
 // parts is everything a node is made of. Each is made by a function of parts.go; Run says in which order they run.

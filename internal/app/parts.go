@@ -295,7 +295,8 @@ func (p *parts) owners() *query.Owners {
 		Reader: func(id millstream.SegmentID, failed []millstream.NodeID) *millstream.Member {
 			return p.membership.View().Reader(cluster.SegmentKey(id), standbys, failed)
 		},
-		Dial: func(m millstream.Member) query.LeafNode { return p.peers.To(m) },
+		Silence: p.Pace.Silence,
+		Dial:    func(m millstream.Member) query.LeafNode { return p.peers.To(m) },
 	}
 }
 

@@ -54,8 +54,10 @@ func place(t *testing.T, cpus ...int) *placed {
 	}}
 	front := httptest.NewServer(pass)
 	t.Cleanup(front.Close)
+	pace := unflushed
+	pace.Silence = time.Minute // every segment is read by its owner, however slow the machine is
 	p.Cluster = mstest.StartCluster(t, mstest.ClusterOptions{
-		InProcess: true, Pace: unflushed, Database: database, S3: gateway, Bare: true, Env: []string{"MS_OBJECT_STORE_ENDPOINT=" + front.URL},
+		InProcess: true, Pace: pace, Database: database, S3: gateway, Bare: true, Env: []string{"MS_OBJECT_STORE_ENDPOINT=" + front.URL},
 	}, "router", "intake", fmt.Sprint("querier*", len(cpus)))
 	for i, n := range p.Of("querier") {
 		n.CPUs = cpus[i]
