@@ -255,6 +255,7 @@ func TestRetention(t *testing.T) {
 		"the stream's own":   {stream: 7, fallback: 30, age: 8 * 24 * time.Hour},
 		"longer than usual":  {stream: 90, fallback: 30, age: 60 * 24 * time.Hour, live: 1},
 		"for ever":           {age: 3000 * 24 * time.Hour, live: 1},
+		"a million days":     {fallback: 1_000_000, age: time.Hour, live: 1}, // as an organization may have: more than 64 bits hold of nanoseconds
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

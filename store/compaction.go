@@ -1,10 +1,14 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/store/db"
@@ -159,32 +163,59 @@ func mergedParams(r Replacement) db.InsertMergedParams {
 }
 
 // ExpireOld takes the segments out of the catalog whose last record is older than the stream's retention: its own, else its organization's, else fallback, in
-// days; 0 keeps for ever. A sealed day goes as a whole, with its last record. It returns how many segments went.
+// days; 0 keeps for ever. A sealed day goes as a whole, with its last record. It returns how many segments went. Who changes a retention and is told so can rely on it.
 func (s *Store) ExpireOld(ctx context.Context, id millstream.StreamID, fallback int) (int64, error) {
-	days, err := s.q.RetentionDays(ctx, string(id))
-	if err = fail(err, "read the retention of stream %s", id); err != nil {
-		if millstream.KindOf(err) == millstream.NotFound { // deleted meanwhile
-			return 0, nil
-		}
-		return 0, err
-	}
-	if days == 0 {
-		days = int32(fallback)
-	}
-	if days <= 0 {
+	n, err := s.expireOld(ctx, id, fallback)
+	if errors.Is(err, pgx.ErrNoRows) || errors.Is(err, errRetention) { // the stream was deleted meanwhile; or the next round looks again
 		return 0, nil
 	}
-	now, err := s.q.Clock(ctx)
+	return n, fail(err, "expire segments of stream %s", id)
+}
+
+var errRetention = errors.New("the retention was changed meanwhile")
+
+// expireOld is one transaction. Only if something expires is the retention locked and read again: rounds without are many.
+func (s *Store) expireOld(ctx context.Context, id millstream.StreamID, fallback int) (n int64, err error) {
+	err = s.tx(ctx, func(q *db.Queries) error {
+		if err := q.ShareStreams(ctx); err != nil { // a deletion locks the stream first and then its segments
+			return err
+		}
+		days, err := q.RetentionDays(ctx, string(id))
+		if err != nil {
+			return err
+		}
+		now, err := q.Clock(ctx)
+		if err != nil {
+			return err
+		}
+		before, some := oldest(now, int(days), fallback)
+		if !some {
+			return nil
+		}
+		rows, err := q.ExpireOld(ctx, db.ExpireOldParams{StreamID: string(id), Before: before})
+		if err != nil {
+			return err
+		}
+		sealed, err := q.ExpireOldManifests(ctx, db.ExpireOldManifestsParams{StreamID: string(id), Before: before})
+		if n = rows + sealed; err != nil || n == 0 {
+			return err
+		}
+		still, err := q.LockRetention(ctx, string(id))
+		if err == nil && still != days {
+			err = errRetention
+		}
+		return err
+	})
 	if err != nil {
-		return 0, fail(err, "ask the database for the time")
+		return 0, err
 	}
-	before := now.Add(-time.Duration(days) * 24 * time.Hour).UnixNano()
-	n, err := s.q.ExpireOld(ctx, db.ExpireOldParams{StreamID: string(id), Before: before})
-	if err != nil {
-		return 0, fail(err, "expire segments of stream %s", id)
-	}
-	sealed, err := s.q.ExpireOldManifests(ctx, db.ExpireOldManifestsParams{StreamID: string(id), Before: before})
-	return n + sealed, fail(err, "expire manifests of stream %s", id)
+	return n, nil
+}
+
+// oldest is the time of the oldest record to be kept for some days, or else for the fallback's. There is none if both are 0, or if no record can be so old.
+func oldest(now time.Time, days, fallback int) (before int64, some bool) {
+	secs := now.Unix() - int64(cmp.Or(days, fallback))*int64(24*time.Hour/time.Second)
+	return secs * int64(time.Second), cmp.Or(days, fallback) > 0 && secs > math.MinInt64/int64(time.Second)
 }
 
 // pinSilence is how long a pin of a snapshot counts without a heartbeat.

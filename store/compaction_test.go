@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/millstream/millstream"
+	"github.com/millstream/millstream/internal/auth"
 	"github.com/millstream/millstream/store"
 	"github.com/millstream/millstream/store/storetest"
 )
@@ -86,16 +87,67 @@ func TestAMergeIsRepeatedWhileItsFirstTryCommits(t *testing.T) {
 	w.wantMerged(st, r)
 }
 
-// waiting returns when a connection of the database waits for a lock.
-func waiting(t *testing.T, url string) {
+// TestRetentionIsLengthenedWhileSegmentsExpire: once somebody has been told that a stream keeps its records for longer, nothing expires by what held before, however
+// long the compactor that read it stands still.
+func TestRetentionIsLengthenedWhileSegmentsExpire(t *testing.T) {
+	t.Parallel()
+	url := storetest.URL(t)
+	w := worldOf(t, storetest.Open(t, url))
+	st := w.stream("app")
+	w.publish(w.flush(0, 10, st), store.Published) // its records are of 1970
+	conn, err := pgx.Connect(ctx, url)
+	check(t, err)
+	defer func() { check(t, conn.Close(ctx)) }()
+	slow, err := conn.Begin(ctx) // whom the compactor waits for
+	check(t, err)
+	_, err = slow.Exec(ctx, "SELECT 1 FROM segment_rows WHERE stream_id = $1 FOR UPDATE", st.ID)
+	check(t, err)
+	expired := make(chan error, 1)
+	go func() {
+		_, err := w.ExpireOld(ctx, st.ID, 30)
+		expired <- err
+	}()
+	waiting(t, url)
+	days := 36_500
+	told := make(chan error, 1)
+	go func() {
+		_, err := w.UpdateStream(ctx, st.ID, store.StreamPatch{RetentionDays: &days}, auth.Entry{Actor: "system", Action: "stream.update", Org: w.org, At: time.Now()})
+		told <- err
+	}()
+	before := false // told before anything expired
+	for deadline := time.Now().Add(time.Minute); !before && waiters(t, url) < 2 && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		select {
+		case err := <-told:
+			check(t, err)
+			before = true
+		default:
+		}
+	}
+	check(t, slow.Commit(ctx))
+	check(t, <-expired)
+	if n := len(w.live(st)); before && n != 1 {
+		t.Fatalf("%d live segments: one expired by a retention that was no longer the stream's", n)
+	}
+	if !before {
+		check(t, <-told)
+	}
+}
+
+// waiters is how many connections of the database wait for a lock.
+func waiters(t *testing.T, url string) (n int) {
 	t.Helper()
 	conn, err := pgx.Connect(ctx, url)
 	check(t, err)
 	defer func() { check(t, conn.Close(ctx)) }()
+	check(t, conn.QueryRow(ctx, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'").Scan(&n))
+	return n
+}
+
+// waiting returns when a connection of the database waits for a lock.
+func waiting(t *testing.T, url string) {
+	t.Helper()
 	for range 500 {
-		var n int
-		check(t, conn.QueryRow(ctx, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'").Scan(&n))
-		if n > 0 {
+		if waiters(t, url) > 0 {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)

@@ -235,6 +235,18 @@ func (q *Queries) LockInputs(ctx context.Context, ids []string) ([]LockInputsRow
 	return items, nil
 }
 
+const lockRetention = `-- name: LockRetention :one
+SELECT coalesce(nullif(s.retention_days, 0), o.retention_days)::integer AS days FROM streams s JOIN organizations o ON o.id = s.org_id WHERE s.id = $1 FOR SHARE OF s, o
+`
+
+// RetentionDays, which nobody changes before the end of the transaction.
+func (q *Queries) LockRetention(ctx context.Context, id string) (int32, error) {
+	row := q.db.QueryRow(ctx, lockRetention, id)
+	var days int32
+	err := row.Scan(&days)
+	return days, err
+}
+
 const loseIndex = `-- name: LoseIndex :execrows
 UPDATE segment_rows SET index_version = 0 WHERE id = $1 AND index_sum = $2 AND state = 'live' AND index_version <> 0
 `

@@ -43,6 +43,10 @@ UPDATE segment_rows SET index_version = 0 WHERE id = @id AND index_sum = @index_
 -- The stream's own retention, else its organization's, else 0: the installation's.
 SELECT coalesce(nullif(s.retention_days, 0), o.retention_days)::integer AS days FROM streams s JOIN organizations o ON o.id = s.org_id WHERE s.id = @id;
 
+-- name: LockRetention :one
+-- RetentionDays, which nobody changes before the end of the transaction.
+SELECT coalesce(nullif(s.retention_days, 0), o.retention_days)::integer AS days FROM streams s JOIN organizations o ON o.id = s.org_id WHERE s.id = @id FOR SHARE OF s, o;
+
 -- name: ShareStreams :exec
 -- The lock that deleting a stream takes alone (see OwnStreams): a merge either finds its inputs expired, or the deletion sees the merged segment.
 SELECT pg_advisory_xact_lock_shared(5471290331);
