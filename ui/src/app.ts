@@ -3,7 +3,7 @@ import { errorOf, session } from "./lib/api.ts";
 import { boot, orgPath } from "./lib/boot.ts";
 import { $, button, h, icon, sending } from "./lib/dom.ts";
 import { bind, bound, type Key, printed } from "./lib/keys.ts";
-import { copy, dialog, menu } from "./lib/layers.ts";
+import { copy, dialog, menu, over } from "./lib/layers.ts";
 import { applyLook, dark, setPrefs } from "./lib/prefs.ts";
 import { told } from "./lib/states.ts";
 import { withTime } from "./lib/url.ts";
@@ -41,8 +41,14 @@ account?.addEventListener("click", () => menu(account, [
 ], { label: "Account" }));
 
 const navButton = $("#menu"), nav = $("#nav");
-navButton?.addEventListener("click", () => navButton.setAttribute("aria-expanded", String(nav!.classList.toggle("open"))));
-addEventListener("pointerdown", (e) => { if (nav?.classList.contains("open") && !nav.contains(e.target as Node) && !navButton!.contains(e.target as Node)) { nav.classList.remove("open"); navButton!.setAttribute("aria-expanded", "false"); } });
+let lifted: (() => void) | undefined;
+function showNav(on: boolean) {
+  nav!.classList.toggle("open", on);
+  navButton!.setAttribute("aria-expanded", String(on));
+  lifted?.();
+  lifted = on ? over(nav!, () => showNav(false)) : undefined;
+}
+navButton?.addEventListener("click", () => showNav(!nav!.classList.contains("open")));
 
 // From explorer to explorer the time stays. The links get it when they are about to be followed, in this tab or in another.
 for (const event of ["pointerdown", "click"]) nav?.addEventListener(event, (e) => {

@@ -2,6 +2,8 @@
 import { button, h, icon } from "./dom.ts";
 import { announce } from "./a11y.ts";
 
+declare class CloseWatcher { onclose: () => void; destroy(): void } // the types lack it, as some browsers do
+
 let dialogs = 0; // made so far; one may open over another, and each is named by its own heading
 
 /** Opens a modal dialog; the promise ends when it is closed. `close` is given to the content. */
@@ -75,6 +77,32 @@ export function menu(anchor: HTMLElement, items: MenuItem[], o: { label?: string
   anchor.setAttribute("aria-expanded", "true");
   openMenu = { el, close };
   (el.querySelector<HTMLElement>("[aria-checked=true]") ?? focusable()[0])?.focus();
+}
+
+/**
+ * For a pane that lies over the page where there is little room: a veil takes the taps beside it, which close it, as Escape and the way back do. The focus goes into
+ * the pane. What it returns takes the veil away, and gives the focus back if it was in the pane. Where the pane has a place of its own, the veil is not shown and nothing of this happens.
+ */
+export function over(pane: HTMLElement, close: () => void): () => void {
+  const back = document.activeElement as HTMLElement | null, veil = h("div", { class: "veil", "aria-hidden": "true", onclick: close });
+  const escape = (e: KeyboardEvent) => {
+    if (e.key !== "Escape" || !veil.checkVisibility() || document.querySelector("dialog[open],.menu,:popover-open")) return;
+    e.preventDefault();
+    e.stopPropagation();
+    close();
+  };
+  pane.before(veil);
+  document.addEventListener("keydown", escape, true);
+  const watcher = veil.checkVisibility() && "CloseWatcher" in window ? new CloseWatcher() : undefined; // the gesture "back" of a phone
+  if (watcher) watcher.onclose = close;
+  if (veil.checkVisibility() && !pane.contains(back)) { pane.tabIndex = -1; pane.focus({ preventScroll: true }); }
+  return () => {
+    const inside = pane.contains(document.activeElement);
+    watcher?.destroy();
+    veil.remove();
+    document.removeEventListener("keydown", escape, true);
+    if (inside && !pane.checkVisibility()) back?.focus({ preventScroll: true });
+  };
 }
 
 /** Puts a floating element below its anchor, or above it, inside the window. */

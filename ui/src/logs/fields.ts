@@ -24,6 +24,7 @@ export interface FieldsPage {
   toggleColumn(field: string): void;
   hasColumn(field: string): boolean;
   usualPins(): string[];
+  closeFields(): void;
 }
 
 type Item = { head: string; note: string } | Field;
@@ -46,7 +47,7 @@ export class Fields {
   readonly grid = new Grid<Item>();
   readonly find = h("input", { class: "in", type: "search", id: "field-find", placeholder: "Filter fields", "aria-label": "Filter fields", autocomplete: "off", spellcheck: "false" });
   private problem = h("div", { class: "fproblem", role: "status", hidden: true });
-  readonly el = h("aside", { class: "fields", "aria-label": "Fields" }, h("label", { class: "fsearch" }, icon("search", "s"), this.find, h("kbd", { class: "ml", "aria-hidden": "true" }, "F")), this.problem, this.grid);
+  readonly el = h("aside", { class: "fields", "aria-label": "Fields" }, h("div", { class: "fhd" }, h("label", { class: "fsearch" }, icon("search", "s"), this.find, h("kbd", { class: "ml", "aria-hidden": "true" }, "F")), button({ icon: "x", label: "Close the fields", cls: "ghost icon fclose", on: () => this.p.closeFields() })), this.problem, this.grid);
   private known = new Map<string, Field>(); // by part and name, so that what is open stays open
   private list: FieldStat[] = [];
   private answered: Answer | undefined;

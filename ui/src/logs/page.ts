@@ -216,6 +216,7 @@ export class LogsPage extends Runner implements DrawerPage, FieldsPage {
   pin(field: string) { this.fields.pin(field); this.drawer.refresh(); }
   pinned(field: string) { return this.fields.pinned.includes(field); }
   usualPins() { return [this.roles.level, this.roles.service].filter((f): f is string => f !== undefined); }
+  closeFields() { this.results.showFields(false); }
   topValues(field: string) { this.results.showFields(true); void this.fields.reveal(field); }
 
   get cols() { return this.state.cols ?? usual(this.roles); }

@@ -3,6 +3,7 @@ import { type ApiError, explain, json } from "../lib/api.ts";
 import { boot } from "../lib/boot.ts";
 import { $, button, h } from "../lib/dom.ts";
 import { ago, bytes, count, plural } from "../lib/format.ts";
+import { over } from "../lib/layers.ts";
 import { setPrefs } from "../lib/prefs.ts";
 import { banner, empty, failure, skeleton, type Action } from "../lib/states.ts";
 import { formatTime, now, toApi, zone } from "../lib/time.ts";
@@ -31,6 +32,7 @@ export class Results {
   private foot_ = h("div", { class: "lfoot" });
   private wrapButton = button({ text: "Wrap", icon: "wrap-text", cls: "ghost sm lb", "aria-pressed": "false", on: () => this.page.toggleWrap() });
   readonly liveBar = h("div", { class: "livebar", hidden: true });
+  private lifted: (() => void) | undefined; // puts the fields back from over the results
   private tabs: HTMLButtonElement[];
   readonly el: HTMLElement;
 
@@ -79,7 +81,12 @@ export class Results {
   /** Where there is little room the fields lie over the results; else they are put away and back. */
   showFields(on?: boolean) {
     const box = this.el.parentElement!, small = matchMedia("(max-width: 1180px)").matches, cls = small ? "showfields" : "nofields";
-    box.classList.toggle(cls, small ? on : on === undefined ? undefined : !on);
+    if (!small) { box.classList.toggle(cls, on === undefined ? undefined : !on); return; }
+    const open = on ?? !box.classList.contains(cls);
+    if (open === box.classList.contains(cls)) return;
+    box.classList.toggle(cls, open);
+    this.lifted?.();
+    this.lifted = open ? over(this.page.fields.el, () => this.showFields(false)) : undefined;
   }
 
   // ---- the list

@@ -5,7 +5,7 @@ import { orgPath } from "../lib/boot.ts";
 import { button, h, icon, sentence, visible } from "../lib/dom.ts";
 import { count, duration, plural } from "../lib/format.ts";
 import { bind, printed, typing } from "../lib/keys.ts";
-import { menu } from "../lib/layers.ts";
+import { menu, over } from "../lib/layers.ts";
 import { splitter } from "../lib/resize.ts";
 import { banner, empty, failure, skeleton, stale } from "../lib/states.ts";
 import { formatTime, type Range, useZone } from "../lib/time.ts";
@@ -49,6 +49,7 @@ export class MetricsPage {
   private readonly bar = h("div", { class: "mx-bar" });
   private readonly body = h("div", { class: "mx-body" });
   private readonly explore = h("div", { class: "mx" });
+  private lifted: (() => void) | undefined; // puts the browser back from over the results
   private readonly showNames = button({ icon: "list", text: "Metrics", cls: "ghost sm", "aria-expanded": "false", on: () => this.showBrowser(true) });
   private view: Shown | undefined;
   private timers: number[] = [];
@@ -138,6 +139,8 @@ export class MetricsPage {
 
   private showBrowser(on: boolean, keep = true) {
     this.explore.classList.toggle("nobrowser", !on);
+    this.lifted?.();
+    this.lifted = on ? over(this.browser.el, () => this.showBrowser(false)) : undefined;
     this.showNames.hidden = on;
     this.showNames.setAttribute("aria-expanded", String(on));
     if (keep) try { localStorage.setItem("ms.metrics.browser", on ? "on" : "off"); } catch { /* a private window */ }

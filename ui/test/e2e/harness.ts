@@ -32,6 +32,7 @@ export interface PageOptions {
   theme?: "light" | "dark";
   width?: number;
   height?: number;
+  touch?: boolean; // by a finger: there is no hovering
   stranger?: boolean; // not signed in
   allow?: RegExp[]; // console errors that the test provokes
 }
@@ -61,7 +62,7 @@ export class Harness {
   /** Opens a page of 1440 x 900, signed in as the owner. */
   async page(o: PageOptions = {}): Promise<Page> {
     if (!o.stranger) this.#session ??= await this.#signIn();
-    const context = await this.browser.newContext({ viewport: { width: o.width ?? 1440, height: o.height ?? 900 }, colorScheme: o.theme ?? "light", reducedMotion: "reduce", timezoneId: "UTC", locale: "en-GB", permissions: ["clipboard-read", "clipboard-write"], ...(o.stranger ? {} : { storageState: this.#session! }) });
+    const context = await this.browser.newContext({ viewport: { width: o.width ?? 1440, height: o.height ?? 900 }, ...(o.touch ? { hasTouch: true, isMobile: true } : {}), colorScheme: o.theme ?? "light", reducedMotion: "reduce", timezoneId: "UTC", locale: "en-GB", permissions: ["clipboard-read", "clipboard-write"], ...(o.stranger ? {} : { storageState: this.#session! }) });
     await context.addInitScript(() => {
       addEventListener("securitypolicyviolation", (e) => console.error(`content policy: ${e.violatedDirective} ${e.blockedURI} ${e.sample}`));
       // Even the shortest transition is a moment in which the colours of two themes mix.
@@ -240,4 +241,26 @@ async function violations(page: Page): Promise<string[]> {
     const found = await run(document, { runOnly: { type: "tag", values: ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa", "best-practice"] }, resultTypes: ["violations"] });
     return found.violations.map((v) => `${v.id}: ${v.help}: ${v.nodes.slice(0, 3).map((n) => `${n.target.join(" ")} (${n.failureSummary?.replace(/\s+/g, " ")})`).join("; ")}`);
   });
+}
+
+/** A phone, held upright. */
+export const phone: PageOptions = { width: 390, height: 844, touch: true };
+
+/** What closes a pane that lies over the page of a phone: its button, if it has one, Escape, and a tap beside it, which does nothing else. */
+export async function closes(page: Page, pane: string, open: () => Promise<unknown>, button?: string) {
+  const shown = page.locator(pane), hidden = () => shown.waitFor({ state: "hidden" });
+  if (button) {
+    await open();
+    await shown.getByRole("button", { name: button }).tap();
+    await hidden();
+  }
+  await open();
+  await page.keyboard.press("Escape");
+  await hidden();
+  await open();
+  const box = (await shown.boundingBox())!, url = page.url();
+  assert.ok(box.x + box.width <= page.viewportSize()!.width - 40, `${pane} leaves no room beside it: ${box.x + box.width}`);
+  await page.touchscreen.tap(box.x + box.width + 20, box.y + box.height * 0.8);
+  await hidden();
+  assert.equal(page.url(), url, "the tap did something beneath");
 }

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { copied, harness, keys, type Page, seed, until } from "./harness.ts";
+import { closes, copied, harness, keys, type Page, phone, seed, until } from "./harness.ts";
 
 let sent: Record<string, unknown>[] = [];
 
@@ -455,4 +455,11 @@ test("at 390 px what the head has no room for is in a menu", async () => {
   await page.getByRole("button", { name: "More", exact: true }).click();
   await page.getByRole("menuitem", { name: "Share" }).click();
   await page.getByRole("dialog", { name: "Share this view" }).waitFor();
+});
+
+test("on a phone the fields and the menu lie over the page, and can be put away", async () => {
+  const page = await open(undefined, phone);
+  await closes(page, ".fields", async () => { await page.getByRole("button", { name: "Fields", exact: true }).tap(); await page.locator(".fields .tops li").first().waitFor(); }, "Close the fields");
+  assert.equal(await page.locator(".drawer:not([hidden])").count(), 0, "a record beneath was opened");
+  await closes(page, "#nav", async () => { await page.locator("#menu").tap(); await page.locator("#nav").waitFor(); });
 });

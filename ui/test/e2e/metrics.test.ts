@@ -1,7 +1,7 @@
 // The Metrics page: finding a metric among very many, graphs, tables and heatmaps, errors, and taking the result elsewhere.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { copied, harness, keys, type Page, seed, until } from "./harness.ts";
+import { closes, copied, harness, keys, type Page, phone, seed, until } from "./harness.ts";
 
 const at = Math.floor(Date.now() / 3_600_000) * 3_600_000 - 60_000; // the same picture in every run, but for the hours on its axis
 const span = { from: new Date(at - 3_540_000).toISOString(), to: new Date(at).toISOString() };
@@ -599,4 +599,10 @@ test("for a metric that does not exist those like it are offered, and one is tak
   await page.getByText("Did you mean").getByRole("button", { name: "request_duration_bucket" }).click();
   await drawn(page);
   assert.equal(new URL(page.url()).searchParams.get("q"), "rate(request_duration_bucket[5m])");
+});
+
+test("on a phone the metric browser lies over the results, and can be put away again", async () => {
+  const page = await t.page(phone);
+  await open(page, { q: rate });
+  await closes(page, ".mb", async () => { await page.getByRole("button", { name: "Metrics", exact: true }).tap(); await page.locator(".mb-name").first().waitFor(); }, "Hide the metric browser");
 });
