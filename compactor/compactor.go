@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,6 +52,7 @@ type collector interface {
 }
 
 type inventory interface {
+	DeletedOrganizations(ctx context.Context, age time.Duration) ([]string, error)
 	Inventory(org millstream.OrgID) *store.Inventory
 }
 
@@ -155,7 +157,26 @@ func (c *Compactor) Streams(ctx context.Context) ([]string, error) {
 	return c.cfg.Catalog.StreamIDs(ctx)
 }
 
-// Organizations are the units of Reconcile and RebuildIndexes.
+// remembered is for how long a deleted organization is reconciled: several times as long as objects take to be orphans.
+const remembered = 7 * 24 * time.Hour
+
+// Reconciled are the units of Reconcile: all organizations, and those that were deleted in the last days. A flush or a merge that met the deletion has left objects that
+// are too young to be orphans when the last row of the organization goes.
+func (c *Compactor) Reconciled(ctx context.Context) ([]string, error) {
+	all, err := c.cfg.Catalog.OrganizationIDs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	deleted, err := c.cfg.Catalog.DeletedOrganizations(ctx, remembered)
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, deleted...)
+	slices.Sort(all)
+	return slices.Compact(all), nil
+}
+
+// Organizations are the units of RebuildIndexes.
 func (c *Compactor) Organizations(ctx context.Context) ([]string, error) {
 	return c.cfg.Catalog.OrganizationIDs(ctx)
 }

@@ -40,7 +40,9 @@ func TestPlanMergesInterleavedMetrics(t *testing.T) {
 				for _, g := range groups {
 					out := merged(&g)
 					written += out.Bytes()
-					live = append(slices.DeleteFunc(live, func(c store.Candidate) bool { return slices.ContainsFunc(g.Inputs, func(x store.Candidate) bool { return x.ID == c.ID }) }), out)
+					live = append(slices.DeleteFunc(live, func(c store.Candidate) bool {
+						return slices.ContainsFunc(g.Inputs, func(x store.Candidate) bool { return x.ID == c.ID })
+					}), out)
 				}
 				most = max(most, len(live))
 			}

@@ -47,11 +47,11 @@ type reconciliation struct {
 // OrphanAge, unless they are so many that the catalog is more likely to be wrong. Data that is missing is told loudly and nothing else; an index that is missing is
 // noted in the catalog, so that it is built anew.
 func (c *Compactor) Reconcile(ctx context.Context, org string) (Report, error) {
-	now, err := c.storeTime(ctx)
+	prefix := "segments/" + org + "/"
+	now, err := c.storeTime(ctx, prefix)
 	if err != nil {
 		return Report{}, err
 	}
-	prefix := "segments/" + org + "/"
 	r := &reconciliation{c: c, org: millstream.OrgID(org), before: now.Add(-c.cfg.OrphanAge), named: c.cfg.Catalog.Inventory(millstream.OrgID(org))}
 	for o, err := range c.cfg.Bucket.List(ctx, prefix) {
 		if err != nil {
@@ -69,9 +69,9 @@ func (c *Compactor) Reconcile(ctx context.Context, org string) (Report, error) {
 }
 
 // storeTime is the time by the object store's own clock, in which its objects have theirs: that of an object made now. By any other clock, one that is wrong by a
-// day would make orphans of what is about to be published.
-func (c *Compactor) storeTime(ctx context.Context) (now time.Time, err error) {
-	key, err := blob.Upload(ctx, c.cfg.Bucket, strings.NewReader(""), 0, func() string { return "clock/" + uuid.NewString() })
+// day would make orphans of what is about to be published. The object lies among those that are reconciled, so that one that was left is an orphan like any other.
+func (c *Compactor) storeTime(ctx context.Context, prefix string) (now time.Time, err error) {
+	key, err := blob.Upload(ctx, c.cfg.Bucket, strings.NewReader(""), 0, func() string { return prefix + "clock/" + uuid.NewString() })
 	if err != nil {
 		return now, err
 	}

@@ -33,7 +33,13 @@ func (s *Store) StreamIDs(ctx context.Context) ([]string, error) {
 	return ids, fail(err, "list the streams")
 }
 
-// OrganizationIDs lists every organization, also those that are gone and have segments left: the units of reconciliation.
+// DeletedOrganizations lists those that were deleted since some time ago: what their last flushes and merges uploaded is nobody's.
+func (s *Store) DeletedOrganizations(ctx context.Context, age time.Duration) ([]string, error) {
+	ids, err := read(ctx, func(ctx context.Context) ([]string, error) { return s.q.DeletedOrganizations(ctx, age.Seconds()) })
+	return ids, fail(err, "list the deleted organizations")
+}
+
+// OrganizationIDs lists every organization, also those that are gone and have segments left: the units of rebuilding indexes.
 func (s *Store) OrganizationIDs(ctx context.Context) ([]string, error) {
 	ids, err := read(ctx, s.q.OrganizationIDs)
 	return ids, fail(err, "list the organizations")

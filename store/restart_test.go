@@ -170,7 +170,9 @@ func crash(t *testing.T, server *postgres.Server) {
 	if pid == 0 {
 		return // still down from the last time
 	}
-	check(t, syscall.Kill(pid, syscall.SIGQUIT))
+	if err := syscall.Kill(pid, syscall.SIGQUIT); !errors.Is(err, syscall.ESRCH) { // gone already, and its supervisor has not noticed
+		check(t, err)
+	}
 }
 
 // A restart breaks every pooled connection. Once the server answers again, no read fails because of them.
@@ -224,7 +226,7 @@ func TestUnreachableDatabase(t *testing.T) {
 	s := storetest.Open(t, server.URL())
 	check(t, s.Migrate(ctx))
 	check(t, server.Stop(ctx))
-	short, cancel := context.WithTimeout(ctx, 5*time.Second)
+	short, cancel := context.WithTimeout(ctx, time.Minute) // reads are tried again for seconds
 	defer cancel()
 	_, err := s.Streams(short, millstream.OrgID(uuid.NewString()), 0)
 	wantKind(t, err, millstream.Unavailable)

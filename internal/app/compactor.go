@@ -35,7 +35,7 @@ func (p *parts) newJobs() error {
 	work := cluster.NewWork(config.Compactor, p.membership, p.registry)
 	p.jobs.Add(work, cluster.Job{Work: cluster.Compaction, Interval: secs(c.IntervalSecs), Parallel: 2 * c.MaxConcurrentGroups, Units: p.compactor.Streams, Run: p.compactor.Compact})
 	p.jobs.Add(work, cluster.Job{Work: cluster.PartitionManifest, Interval: sealInterval, Units: p.compactor.Streams, Run: p.compactor.Seal})
-	p.jobs.Add(work, cluster.Job{Work: cluster.StorageReconciler, Interval: reconcileInterval, Units: p.compactor.Organizations, Run: func(ctx context.Context, org string) error {
+	p.jobs.Add(work, cluster.Job{Work: cluster.StorageReconciler, Interval: reconcileInterval, Units: p.compactor.Reconciled, Run: func(ctx context.Context, org string) error {
 		_, err := p.compactor.Reconcile(ctx, org)
 		return err
 	}})

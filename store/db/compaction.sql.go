@@ -81,6 +81,33 @@ func (q *Queries) DeleteSilentPins(ctx context.Context, silenceSecs float64) (in
 	return result.RowsAffected(), nil
 }
 
+const deletedOrganizations = `-- name: DeletedOrganizations :many
+SELECT DISTINCT a.org_id::text AS org_id FROM audit a
+WHERE a.action = 'organization.delete' AND a.outcome = 'ok' AND a.at > now() - make_interval(secs => $1::float8) AND a.org_id IS NOT NULL
+    AND NOT EXISTS (SELECT 1 FROM organizations o WHERE o.id = a.org_id)
+`
+
+// As the audit log has them. It is read as a whole: once in hours.
+func (q *Queries) DeletedOrganizations(ctx context.Context, ageSecs float64) ([]string, error) {
+	rows, err := q.db.Query(ctx, deletedOrganizations, ageSecs)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var org_id string
+		if err := rows.Scan(&org_id); err != nil {
+			return nil, err
+		}
+		items = append(items, org_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const dropGarbage = `-- name: DropGarbage :execrows
 DELETE FROM garbage WHERE key = ANY ($1::text[])
 `

@@ -13,6 +13,12 @@ UNION
 SELECT DISTINCT m.org_id FROM manifests m WHERE m.state <> 'live'
 ORDER BY 1;
 
+-- name: DeletedOrganizations :many
+-- As the audit log has them. It is read as a whole: once in hours.
+SELECT DISTINCT a.org_id::text AS org_id FROM audit a
+WHERE a.action = 'organization.delete' AND a.outcome = 'ok' AND a.at > now() - make_interval(secs => @age_secs::float8) AND a.org_id IS NOT NULL
+    AND NOT EXISTS (SELECT 1 FROM organizations o WHERE o.id = a.org_id);
+
 -- name: MergeCandidates :many
 SELECT sqlc.embed(g), extract(epoch FROM now() - g.created_at)::float8 AS age_secs FROM segment_rows g
 WHERE g.stream_id = @stream_id AND g.state = 'live' ORDER BY g.created_at, g.id;
