@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -78,7 +79,9 @@ type indexBuilder struct {
 	rowCount int64
 	lastMax  int64
 	any      bool
-	labels   map[string]map[string]struct{}
+	labels   map[string]map[string]struct{} // and their values, of all series; nil if something else knows them
+	// eachLabel gives them in order.
+	eachLabel func(add func(label, value string)) error
 
 	pages             []page
 	dataSize, samples int64
@@ -87,7 +90,7 @@ type indexBuilder struct {
 }
 
 func (b *indexBuilder) init() {
-	b.labels = map[string]map[string]struct{}{}
+	b.labels, b.eachLabel = map[string]map[string]struct{}{}, b.collected
 	b.zstd = encoders
 }
 
@@ -135,6 +138,9 @@ func (b *indexBuilder) nextKey(key string) {
 	b.block = binary.AppendUvarint(b.block, uint64(len(key)-n))
 	b.block = append(b.block, key[n:]...)
 	b.key = key
+	if b.labels == nil {
+		return
+	}
 	for rest := key; rest != ""; {
 		name, value, tail, ok := cutLabel(rest)
 		if !ok {
@@ -181,7 +187,11 @@ func (b *indexBuilder) write(w io.Writer) error {
 	if len(b.block) > 0 {
 		b.endBlock()
 	}
-	labels := b.addBlock(b.addLabels())
+	list, err := b.addLabels()
+	if err != nil {
+		return err
+	}
+	labels := b.addBlock(list)
 	names := b.addBlock(encodeNames(b.names))
 	pages := b.addBlock(encodePages(b.pages))
 
@@ -197,35 +207,47 @@ func (b *indexBuilder) write(w io.Writer) error {
 	out := append(b.out, dir...)
 	out = binary.LittleEndian.AppendUint32(out, uint32(len(dir)))
 	out = binary.LittleEndian.AppendUint32(out, crc32.Checksum(dir, castagnoli))
-	_, err := w.Write(append(out, indexMagic...))
+	_, err = w.Write(append(out, indexMagic...))
 	return err
 }
 
 // addLabels adds the value blocks and returns the labels block.
-func (b *indexBuilder) addLabels() []byte {
-	names := make([]string, 0, len(b.labels))
-	for n := range b.labels {
-		names = append(names, n)
-	}
-	slices.Sort(names)
-	out := binary.AppendUvarint(nil, uint64(len(names)))
-	for _, n := range names {
-		if len(b.block) >= blockBytes {
-			b.endBlock()
+func (b *indexBuilder) addLabels() ([]byte, error) {
+	var list []byte
+	last, labels, values := "", 0, 0
+	err := b.eachLabel(func(label, value string) {
+		if labels == 0 || label != last {
+			if labels > 0 {
+				list = binary.AppendUvarint(list, uint64(values))
+			}
+			if len(b.block) >= blockBytes {
+				b.endBlock()
+			}
+			list = appendString(list, label)
+			list = binary.AppendUvarint(list, uint64(len(b.blocks)))
+			list = binary.AppendUvarint(list, uint64(len(b.block)))
+			last, labels, values = label, labels+1, 0
 		}
-		values := sortedKeys(b.labels[n])
-		out = appendString(out, n)
-		out = binary.AppendUvarint(out, uint64(len(b.blocks)))
-		out = binary.AppendUvarint(out, uint64(len(b.block)))
-		out = binary.AppendUvarint(out, uint64(len(values)))
-		for _, v := range values {
-			b.block = appendString(b.block, v)
-		}
+		b.block = appendString(b.block, value)
+		values++
+	})
+	if labels > 0 {
+		list = binary.AppendUvarint(list, uint64(values))
 	}
 	if len(b.block) > 0 {
 		b.endBlock()
 	}
-	return out
+	return append(binary.AppendUvarint(nil, uint64(labels)), list...), err
+}
+
+// collected gives the labels of the series that were added.
+func (b *indexBuilder) collected(add func(label, value string)) error {
+	for _, n := range slices.Sorted(maps.Keys(b.labels)) {
+		for _, v := range sortedKeys(b.labels[n]) {
+			add(n, v)
+		}
+	}
+	return nil
 }
 
 func appendString(dst []byte, s string) []byte {

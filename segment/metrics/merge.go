@@ -34,6 +34,9 @@ func merge(data, index io.Writer, in []Source, whole int) (segment.Info, error) 
 		}
 	}
 	w := newWriter(data, index)
+	if readers, ok := readersOf(in); ok {
+		w.builder.labels, w.builder.eachLabel = nil, func(add func(label, value string)) error { return mergeLabels(readers, whole, add) }
+	}
 	for len(m.open) > 0 {
 		if err := m.series(w); err != nil {
 			return segment.Info{}, err
@@ -65,14 +68,7 @@ type merger struct {
 
 // series writes the next series.
 func (m *merger) series(w *writer) error {
-	n := len(m.open) - 1
-	first := m.open[n]
-	m.same = append(m.same[:0], first)
-	for n > 0 && m.open[n-1].key == first.key && m.open[n-1].name == first.name {
-		n--
-		m.same = append(m.same, m.open[n])
-	}
-	m.open = m.open[:n]
+	first := m.take()
 	at := &m.at
 	at.name, at.key, at.chunks, at.exemplars = first.name, strings.Clone(first.key), at.chunks[:0], at.exemplars[:0]
 	for _, x := range m.same {
@@ -84,6 +80,24 @@ func (m *merger) series(w *writer) error {
 	if err := w.series(at); err != nil {
 		return err
 	}
+	return m.pass()
+}
+
+// take moves the inputs that stand on the first series from the open ones to same, in the order of writing.
+func (m *merger) take() (first *input) {
+	n := len(m.open) - 1
+	first = m.open[n]
+	m.same = append(m.same[:0], first)
+	for n > 0 && m.open[n-1].key == first.key && m.open[n-1].name == first.name {
+		n--
+		m.same = append(m.same, m.open[n])
+	}
+	m.open = m.open[:n]
+	return first
+}
+
+// pass goes on from the series that was taken.
+func (m *merger) pass() error {
 	for _, x := range slices.Backward(m.same) {
 		if err := m.advance(x); err != nil {
 			return err
@@ -108,5 +122,40 @@ func (m *merger) advance(x *input) error {
 	lo = max(lo, 0)
 	k, _ := slices.BinarySearchFunc(m.open[lo:hi], x, func(y, x *input) int { return x.compare(y) })
 	m.open = slices.Insert(m.open, lo+k, x)
+	return nil
+}
+
+func readersOf(in []Source) ([]*Reader, bool) {
+	var out []*Reader
+	for _, s := range in {
+		r, ok := s.(*Reader)
+		if !ok {
+			return nil, false
+		}
+		out = append(out, r)
+	}
+	return out, true
+}
+
+// mergeLabels calls add for each label of some segments and each of its values, in order. Every series of theirs is in what they are merged to, so its labels are
+// theirs: no series has to be asked, of which a new one has a value that no other has.
+func mergeLabels(in []*Reader, whole int, add func(label, value string)) error {
+	var m merger
+	for rank, r := range in {
+		steps, err := r.walkLabels(whole)
+		if err != nil {
+			return err
+		}
+		if err := m.advance(&input{steps: steps, rank: rank}); err != nil {
+			return err
+		}
+	}
+	for len(m.open) > 0 {
+		first := m.take()
+		add(first.name, first.key)
+		if err := m.pass(); err != nil {
+			return err
+		}
+	}
 	return nil
 }

@@ -79,6 +79,47 @@ func TestMergeInParts(t *testing.T) {
 	}
 }
 
+// The labels of merged segments are taken from theirs, and are those of the merged series: as the index is that is made of those anew.
+func TestMergeLabels(t *testing.T) {
+	other := NewHead()
+	s := &millstream.Samples{Ref: []uint32{0, 1}, Time: []int64{5, 6}, Value: []float64{1, 2}}
+	for _, labels := range [][]millstream.Label{
+		{{Name: "__name__", Value: "a"}, {Name: "alone", Value: "x"}, {Name: "pod", Value: "0"}}, {{Name: "__name__", Value: "other"}, {Name: "zone", Value: "0"}},
+	} {
+		key, err := millstream.EncodeLabels(nil, labels)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Series = append(s.Series, string(key))
+	}
+	if _, err := other.Append(s); err != nil {
+		t.Fatal(err)
+	}
+	in := []Source{encode(t, partsHead(t, 0, 3000)), encode(t, other), encode(t, partsHead(t, 1500, 3000))}
+	for _, whole := range []int{math.MaxInt, wholeInParts, 1} {
+		var data, index, again bytes.Buffer
+		if _, err := merge(&data, &index, in, whole); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Rebuild(&again, bytes.NewReader(data.Bytes()), int64(data.Len())); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(index.Bytes(), again.Bytes()) {
+			t.Errorf("of blocks up to %d: the index is another one than that of the merged series", whole)
+		}
+		r := open(t, data.Bytes(), index.Bytes())
+		for label, want := range map[string]int{"__name__": 4, "alone": 1, "pod": 4500, "zone": 1} {
+			values, err := r.LabelValues(t.Context(), label, everything)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(values) != want || !slices.IsSorted(values) {
+				t.Errorf("%s has %d values, want %d, sorted", label, len(values), want)
+			}
+		}
+	}
+}
+
 // Damage of a block that is read in parts is found, at the latest at its end.
 func TestDamageInParts(t *testing.T) {
 	var data, index bytes.Buffer
@@ -90,8 +131,10 @@ func TestDamageInParts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	last := r.blocks[names[len(names)-1].at.block]
-	end := int(last.offset) + last.size
+	if values := names[len(names)-1].at.block + 1; values >= r.labelsBlock || r.blocks[values].raw <= wholeInParts {
+		t.Fatal("no block of values is read in parts")
+	}
+	end := int(r.blocks[r.labelsBlock].offset) + r.blocks[r.labelsBlock].size
 	for at := 0; at < end; at += end / 40 {
 		b := bytes.Clone(index.Bytes())
 		b[at] ^= 1

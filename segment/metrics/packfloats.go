@@ -31,9 +31,12 @@ type ranked struct {
 	rank int
 }
 
-// floatChunks writes the samples of a series of floats, chunks in the order in which they were written. Chunks that are full and overlap no other are copied; all
-// others are read and packed anew.
+// floatChunks writes the samples of a series of floats, chunks in the order in which they were written. Chunks that are full and overlap no other, and
+// one that is alone, are copied; all others are read and packed anew.
 func (w *writer) floatChunks(cs []Chunk) error {
+	if len(cs) == 1 && cs[0].raw == nil { // nothing can be joined with it
+		return w.row(&cs[0])
+	}
 	sorted := w.sorted[:0]
 	for i := range cs {
 		sorted = append(sorted, ranked{&cs[i], i})

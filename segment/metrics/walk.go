@@ -244,3 +244,70 @@ func (w *readerWalk) nextPage(keep bool) error {
 	w.at = 0
 	return w.buf.read(w.data, w.r.dataSize, w.pages[0])
 }
+
+// labelWalk walks over the labels of a segment and the values of each as if they were the names and keys of series. It holds a block of the index, or a piece of it.
+type labelWalk struct {
+	r       *Reader
+	entries []labelEntry // the current one and those after it
+	left    int          // values of the current label that are left
+	block   int          // that is read; -1 before the first
+	whole   int          // up to which size blocks are held as a whole
+	in      blockReader
+}
+
+func (r *Reader) walkLabels(whole int) (*labelWalk, error) {
+	entries, err := r.labels.get(r.readLabels)
+	return &labelWalk{r: r, entries: entries, block: -1, whole: whole}, err
+}
+
+func (w *labelWalk) next(p *position) (bool, error) {
+	for w.left == 0 {
+		if ok, err := w.nextLabel(); !ok || err != nil {
+			return false, err
+		}
+	}
+	w.left--
+	d := &w.in.in
+	for {
+		rest := d.b
+		if v := d.bytes(d.count(1)); !d.bad {
+			p.name, p.key = w.entries[0].name, stringOf(v)
+			return true, nil
+		}
+		if more, err := w.in.fill(rest); err != nil {
+			return false, err
+		} else if !more {
+			return false, errDamaged("the values of a label")
+		}
+	}
+}
+
+// nextLabel goes on with the first value of the next label.
+func (w *labelWalk) nextLabel() (ok bool, err error) {
+	if w.block >= 0 {
+		w.entries = w.entries[1:]
+	}
+	if len(w.entries) == 0 {
+		return false, nil
+	}
+	e := &w.entries[0]
+	if e.at.block != w.block {
+		if w.block >= 0 {
+			if err := w.in.end(); err != nil {
+				return false, err
+			}
+		}
+		if e.at.block < 0 || e.at.block >= len(w.r.blocks) {
+			return false, errDamaged("a block of the index is missing")
+		}
+		w.block = e.at.block
+		if err := w.in.open(w.r, w.r.blocks[w.block], w.whole); err != nil {
+			return false, err
+		}
+	}
+	if e.at.offset != w.in.at() {
+		return false, errDamaged("the values of a label")
+	}
+	w.left = e.values
+	return true, nil
+}
