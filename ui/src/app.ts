@@ -75,8 +75,8 @@ function help() {
   const groups = new Map<string, Key[]>();
   for (const k of bound()) if (!k.hidden) groups.set(k.group, [...(groups.get(k.group) ?? []), k]);
   void dialog("Keys of this page", (close) => [
-    h("div", { class: "keyhelp" }, [...groups].map(([name, list]) => h("section", null, h("h3", null, name), h("dl", { class: "kv" }, list.map((k) => [h("dt", null, k.label), h("dd", null, h("kbd", null, printed(k.key)))]))))),
-    h("div", { class: "acts" }, boot.prefs.single_keys === false && h("p", { class: "small" }, "Single-letter keys are switched off in Settings."), button({ text: "Close", cls: "primary", on: () => close(), autofocus: true })),
+    h("div", { class: "keyhelp", tabindex: "0", role: "group", "aria-label": "Keys", autofocus: true }, [...groups].map(([name, list]) => h("section", null, h("h3", null, name), h("dl", { class: "kv" }, list.map((k) => [h("dt", null, k.label), h("dd", null, h("kbd", null, printed(k.key)))]))))),
+    h("div", { class: "acts" }, boot.prefs.single_keys === false && h("p", { class: "small" }, "Single-letter keys are switched off in Settings."), button({ text: "Close", cls: "primary", on: () => close() })),
   ], { wide: true });
 }
 $("#help")?.addEventListener("click", help);

@@ -331,6 +331,7 @@ export class DashboardPage implements Host {
       { key: "e", label: "Edit", group: "Dashboard", run: () => { if (!this.editing && (!this.kept || this.kept.editable)) this.setEditing(true); } },
       { key: "r", label: "Refresh", group: "Dashboard", run: () => this.run() },
       { key: "t", label: "Time range", group: "Dashboard", run: (e) => { e.preventDefault(); this.time.open(); } },
+      { key: "shift+y", label: "Share, copy a link", group: "Dashboard", run: () => { if (this.kept) this.share(); } },
       { key: "m", label: "Move the focused panel", group: "While editing", run: () => {} },
       { key: "Escape", label: "Leave a move", group: "While editing", run: () => {} },
     ]);

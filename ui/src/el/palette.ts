@@ -88,7 +88,9 @@ function pages(): Entry[] {
 
 function actions(): Entry[] {
   const own = bound().filter((k) => !k.hidden && k.group !== "Go to" && k.key !== "mod+k").map((k): Entry => ({ kind: "Actions", title: k.label, icon: "zap", key: k.key, run: () => k.run(new KeyboardEvent("keydown")) }));
-  return [...own, { kind: "Actions", title: "Switch theme", icon: dark() ? "sun" : "moon", run: () => void setPrefs({ theme: dark() ? "light" : "dark" }) },
+  // What the page's head offers: Share, Saved views, Edit…
+  const head = [...document.querySelectorAll<HTMLButtonElement>(".pagehead > button:enabled")].filter((b) => b.offsetParent && b.textContent?.trim()).map((b): Entry => ({ kind: "Actions", title: b.textContent!.trim(), icon: "zap", run: () => b.click() }));
+  return [...head, ...own, { kind: "Actions", title: "Switch theme", icon: dark() ? "sun" : "moon", run: () => void setPrefs({ theme: dark() ? "light" : "dark" }) },
     ...((boot.data.orgs as string[] | undefined) ?? []).filter((o) => o !== boot.org).map((o): Entry => ({ kind: "Actions", title: `Switch to organization ${o}`, icon: "building-2", href: `${boot.base}/${encodeURIComponent(o)}/logs` })),
     { kind: "Actions", title: "Sign out", icon: "log-out", run: () => document.querySelector<HTMLFormElement>("#logout")?.submit() }];
 }

@@ -27,12 +27,16 @@ function name(e: KeyboardEvent): string {
   return ((mac ? e.metaKey : e.ctrlKey) ? "mod+" : "") + (e.altKey ? "alt+" : "") + (shifted ? "shift+" : "") + (k === " " ? "Space" : k);
 }
 
+// An Escape is for the topmost of what floats above the page, which may be gone by the time it gets here.
+let floating = false;
+addEventListener("keydown", (e) => { floating = e.key === "Escape" && document.querySelector("dialog[open],.menu,:popover-open") !== null; }, true);
+
 addEventListener("keydown", (e) => {
   if (e.defaultPrevented || e.isComposing || /^(Shift|Control|Alt|Meta)$/.test(e.key)) return;
   const n = name(e);
   const single = !n.startsWith("mod+") && !/^(Escape|F\d+)$/.test(n);
   if (single && (typing(e.target) || (boot.prefs.single_keys === false && /^(shift\+)?.$/.test(n)))) return;
-  if (single && document.querySelector("dialog[open]")) return;
+  if (floating || (single && document.querySelector("dialog[open]"))) return;
   if (/^(Enter|Space)$/.test(n) && e.target instanceof Element && e.target.closest("button,a[href],summary,select,[role=menu],[role=listbox]")) return; // it is pressed
   const want = prefix ? `${prefix} ${n}` : n;
   const hit = keys.findLast((k) => k.key === want) ?? keys.findLast((k) => k.key === n);

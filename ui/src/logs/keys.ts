@@ -14,7 +14,7 @@ export function bindKeys(p: LogsPage) {
   const move = (by: number, extend = false) => { if (p.state.view !== "events") return; g.scroller.focus({ preventScroll: true }); g.move(by, extend); };
   bind([
     K("/", "Focus the query", "Query", () => p.editor.focus()), K("mod+Enter", "Run", "Query", () => void p.run()),
-    { key: "Escape", label: "Stop, close, leave the field", group: "Query", run: (e) => { if (!e.defaultPrevented && !document.querySelector("dialog[open],.menu,:popover-open") && p.escape()) e.preventDefault(); } },
+    { key: "Escape", label: "Stop, close, leave the field", group: "Query", run: (e) => { if (p.escape()) e.preventDefault(); } },
     K("t", "Time", "Query", () => p.head.time.open()), K("t z", "Zoom out", "Query", () => p.head.time.zoomOut()), K("t ArrowLeft", "Earlier", "Query", () => p.head.time.shift(-1)), K("t ArrowRight", "Later", "Query", () => p.head.time.shift(1)),
     K("l", "Live on, or to the newest", "Query", () => (p.tail.on && p.tail.paused ? p.tail.resume() : p.toggleLive())), K("x", "Explain what was read", "Query", () => p.explain()), K("h", "Histogram", "Query", () => p.results.histogram.focus()),
     K("j", "Next record", "Records", () => move(1)), K("k", "Previous record", "Records", () => move(-1)), K("shift+j", "Select downwards", "Records", () => move(1, true)), K("shift+k", "Select upwards", "Records", () => move(-1, true)),

@@ -368,7 +368,7 @@ export class MetricsPage {
     const group = "Metrics", key = (k: string, label: string, run: (e: KeyboardEvent) => void, hidden = false) => ({ key: k, label, group, hidden, run: (e: KeyboardEvent) => { e.preventDefault(); run(e); } });
     bind([
       key("/", "Type a query", () => this.rows.focus()), key("mod+Enter", "Run", () => this.run()), key("a", "Add a query", () => this.rows.add()), key("u", "Bring back a deleted query", () => this.rows.undo()),
-      { key: "Escape", label: "Stop, leave the field", group, run: (e) => { if (!document.querySelector("dialog[open],.menu,:popover-open") && this.escape()) e.preventDefault(); } },
+      { key: "Escape", label: "Stop, leave the field", group, run: (e) => { if (this.escape()) e.preventDefault(); } },
       key("f", "Find a metric", () => { this.showBrowser(true); this.browser.focus(); }), key("[", "Metric browser on or off", () => this.showBrowser(this.explore.classList.contains("nobrowser"))),
       key("v", "Next view", () => this.setView(views[(views.indexOf(this.s.view) + 1) % views.length]!, true)),
       key("t", "Time range", () => this.time.open()), key("t z", "Zoom out", () => this.time.zoomOut()), key("t ArrowLeft", "Earlier", () => this.time.shift(-1)), key("t ArrowRight", "Later", () => this.time.shift(1)),

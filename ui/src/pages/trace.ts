@@ -95,6 +95,7 @@ function show(t: Trace) {
     { key: "0", label: "The whole trace", group: "Trace", run: () => falls.zoom(0, 1) },
     { key: "/", label: "Filter the spans", group: "Trace", run: (e) => { e.preventDefault(); bar.focus(); } },
     { key: "c", label: "Only the critical path", group: "Trace", run: () => bar.toggle("critical") },
+    { key: "shift+y", label: "Copy a link", group: "Trace", run: () => void copy(location.href, "Link copied") },
     { key: "Escape", label: "Close the details", group: "Trace", run: () => { if (drawer.open) { drawer.hide(); panel.classList.remove("with-drawer"); falls.scroller.focus(); } } },
   ]);
   announce(`${name}, ${plural(t.n, "span")}, ${duration(t.c.duration_ns)}, ${plural(t.errors, "error")}`);

@@ -5,6 +5,7 @@ import { orgPath } from "../lib/boot.ts";
 import { $, button, h, icon, visible } from "../lib/dom.ts";
 import { bytes, count, duration, percent, plural } from "../lib/format.ts";
 import { bind, printed } from "../lib/keys.ts";
+import { copy } from "../lib/layers.ts";
 import { type Action, banner, empty, failure, skeleton, stale } from "../lib/states.ts";
 import { formatTime, fromSpan, resolve, type Span as Period, useZone } from "../lib/time.ts";
 import { kept, onNavigate, type Params, read, write } from "../lib/url.ts";
@@ -157,6 +158,7 @@ export class TracesPage {
       { key: "t", label: "Time range", group: "Traces", run: () => this.time.open() },
       { key: "j", label: "Next trace", group: "Traces", run: () => this.toGrid() },
       { key: "k", label: "Previous trace", group: "Traces", run: () => this.toGrid() },
+      { key: "shift+y", label: "Copy a link", group: "Traces", run: () => void copy(location.href, "Link copied") },
       { key: "Escape", label: "Close the comparison", group: "Traces", run: () => this.closeCompare() },
     ]);
   }

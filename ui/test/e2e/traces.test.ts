@@ -202,6 +202,24 @@ test("by keyboard: to a trace from the list, through its spans, to its logs and 
   await until("it is zoomed", () => page.url().includes("zoom="));
   await keys(page, "0");
   await until("it is whole", () => !page.url().includes("zoom="));
+  await keys(page, "shift+y");
+  assert.equal(await copied(page, /traces/), page.url());
+  // An Escape is for the topmost: what lies below stays.
+  await keys(page, "?");
+  const help = page.getByRole("dialog", { name: "Keys of this page" });
+  await help.getByText("Copy a link").waitFor();
+  await keys(page, "Escape");
+  await help.waitFor({ state: "hidden" });
+  assert.ok(await drawer.isVisible());
+  // The palette has what the page's head offers.
+  await page.keyboard.press("Control+k");
+  await page.keyboard.type("share");
+  await page.getByRole("option", { name: "Share", exact: true }).and(page.locator("[aria-selected=true]")).waitFor();
+  await keys(page, "Enter");
+  await page.getByRole("dialog", { name: "Share this view" }).waitFor();
+  await keys(page, "Escape");
+  await page.getByRole("dialog").waitFor({ state: "hidden" });
+  assert.ok(await drawer.isVisible());
   await keys(page, "Escape");
   await drawer.waitFor({ state: "hidden" });
   const here = page.url();
