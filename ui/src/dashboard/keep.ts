@@ -16,7 +16,7 @@ export async function keep(o: { title: string; name: string; time: Body["time"];
     all = (await list()).filter((d) => d.editable);
   } catch (e) { toast(`Dashboards cannot be read. ${told(e)}`, { error: true }); return; }
   await dialog("Add to a dashboard", (close) => {
-    const title = h("input", { class: "in", id: "panel-title", maxlength: "200", value: o.title, required: true, autofocus: true });
+    const title = h("input", { class: "in", id: "panel-title", maxlength: "200", value: o.title, required: true, autofocus: true, onfocus: (e: Event) => (e.target as HTMLInputElement).select() });
     const fresh = h("input", { class: "in", id: "dash-title", maxlength: "200", value: o.name });
     const box = h("div", { class: "field", hidden: all.length > 0 }, h("label", { for: "dash-title" }, "Name of the new dashboard"), fresh);
     const where = h("select", { class: "in", id: "dash", onchange: () => { box.hidden = where.value !== ""; } }, all.map((d) => h("option", { value: d.id }, d.name)), h("option", { value: "" }, "A new dashboard"));

@@ -57,7 +57,7 @@ export class PanelView {
     this.el.setAttribute("aria-label", p.title || `Panel ${p.id}`);
     const title = row
       ? h("button", { type: "button", class: "d-fold", "aria-expanded": String(!p.options?.collapsed), onclick: () => this.host.act("toggle", p) }, icon(p.options?.collapsed ? "chevron-right" : "chevron-down", "s"), h("span", { class: "ell" }, visible(p.title || "Row")))
-      : h("h2", { class: "d-title ell", title: p.description ?? null }, visible(p.title || (p.type === "text" ? "" : `Panel ${p.id}`)), p.description && icon("info", "xs"));
+      : h("h2", { class: "d-title", title: p.description ?? p.title ?? null }, h("span", { class: "ell" }, visible(p.title || (p.type === "text" ? "" : `Panel ${p.id}`))), p.description && icon("info", "xs"));
     const more = button({ icon: "ellipsis", label: `Menu of ${p.title || `panel ${p.id}`}`, cls: "ghost icon sm", "aria-haspopup": "menu", on: (e: MouseEvent) => menu(e.currentTarget as HTMLElement, this.menu()) });
     const bar = h("header", { class: "d-head" }, this.host.editing && h("span", { class: "d-grip", "aria-hidden": "true" }, icon("grip-vertical", "s")), title, this.cost, row && !this.host.editing ? null : more);
     this.el.replaceChildren(bar, ...(row ? [] : [this.notes, this.body]), ...(this.host.editing && !row ? [h("span", { class: "d-size", "aria-hidden": "true" })] : []));

@@ -1,6 +1,6 @@
 // The answers of a panel's queries. At most six run at once in a tab, visible panels first.
 import { ApiError, json } from "../lib/api.ts";
-import { FIRST, instant, type Labels, range, type Series } from "../metrics/prom.ts";
+import { FIRST, instant, type Labels, range, type Series, seriesText } from "../metrics/prom.ts";
 import type { Panel, Target } from "./model.ts";
 import { type Chosen, fill, type Window } from "./vars.ts";
 
@@ -37,7 +37,7 @@ export async function runTarget(panel: Panel, t: Target, chosen: readonly Chosen
       const table = t.format === "table" || panel.type === "table", now = t.instant || (table && t.instant !== false && panel.type !== "timeseries");
       const limit = FIRST, start = Math.floor(w.span.start / (step * 1000)) * step * 1000;
       const a = now ? await instant(statement, w.span.end, limit, signal) : await range(statement, { start, end: w.span.end, step, limit }, signal);
-      const lines = a.series.map((s) => ({ name: named(t.legend, s.metric), labels: s.metric, values: s.values as [number[], number[]] }));
+      const lines = a.series.map((s) => ({ name: seriesName(t.legend, s.metric, statement), labels: s.metric, values: s.values as [number[], number[]] }));
       return { target: t, statement, lines, series: a.series, instant: now, cut: a.cut, warnings: a.warnings, partial: false, took: performance.now() - began };
     }
     const body = { language: t.language, statement, ...(t.stream ? { stream: fill(t.stream, chosen, "promql", own) } : {}), time_range: { start: new Date(w.span.start).toISOString(), end: new Date(w.span.end).toISOString() }, limit: panel.type === "logs" ? 500 : 5000 };
@@ -54,10 +54,15 @@ export function parseStep(text: string): number {
 
 /** The name of a series: the legend's text with labels put in, or all its labels. */
 export function named(legend: string | undefined, labels: Labels): string {
-  if (legend && legend !== "__auto") return legend.replace(/\{\{\s*([\w.]+)\s*\}\}/g, (_, k: string) => labels[k] ?? "");
+  if (given(legend)) return legend.replace(/\{\{\s*([\w.]+)\s*\}\}/g, (_, k: string) => labels[k] ?? "");
   const rest = Object.entries(labels).filter(([k]) => k !== "__name__");
   return (labels.__name__ ?? "") + (rest.length || !labels.__name__ ? `{${rest.map(([k, v]) => `${k}="${v}"`).join(", ")}}` : "");
 }
+
+/** The name of a series of PromQL: without a legend the one that it has in Metrics, so that it has the same colour there. */
+export const seriesName = (legend: string | undefined, labels: Labels, query: string) => (given(legend) ? named(legend, labels) : Object.keys(labels).length ? seriesText(labels) : query);
+
+const given = (legend: string | undefined): legend is string => !!legend && legend !== "__auto";
 
 const isTime = (type: string) => /TIMESTAMP|DATE/i.test(type);
 const isNumber = (type: string) => /INT|DOUBLE|FLOAT|DECIMAL|REAL/i.test(type);

@@ -5,7 +5,7 @@ import { count, short } from "../lib/format.ts";
 import { dialog } from "../lib/layers.ts";
 import type { Level } from "../lib/level.ts";
 
-export interface Series { name: string; counts: number[]; total: number; level?: Level | ""; colour?: string }
+export interface Series { name: string; counts: number[]; total: number; level?: Level | ""; colour?: string; values?: string[] } // values: of the field, as they were sent; without them nothing can be filtered by the series
 
 export interface HistogramData {
   starts: number[]; // ms
@@ -26,6 +26,8 @@ export class Histogram extends HTMLElement {
   time: (ms: number, o: { seconds: boolean; ms?: boolean; date?: boolean }) => string = (ms, o) => new Date(ms).toISOString().slice(o.date ? 0 : 11, o.ms ? 23 : o.seconds ? 19 : 16).replace("T", " ");
   /** Whether the chosen part can also be compared (ms:compare). */
   comparable = false;
+  /** Whether what the legend shows alone can also be filtered for (ms:only). */
+  filterable = false;
   /** The only record of a bucket, to be shown beside its count. */
   peek?: (start: number, end: number) => Promise<string>;
 
@@ -153,7 +155,11 @@ export class Histogram extends HTMLElement {
     return out;
   }
 
-  private headline(): [number: string, unit: string] { const d = this.d!, n = d.total ?? d.series.reduce((sum, x) => sum + x.total, 0); return [`${d.atLeast ? "≥ " : ""}${count(n)}`, n === 1 ? this.unit.replace(/s$/, "") : this.unit]; }
+  private headline(): [number: string, unit: string] {
+    const d = this.d!, n = d.total ?? d.series.reduce((sum, x) => sum + x.total, 0), part = this.only.size ? `${count(this.shown.reduce((sum, x) => sum + x.total, 0))} of ` : "";
+    return [`${d.atLeast ? "≥ " : ""}${part}${count(n)}`, n === 1 ? this.unit.replace(/s$/, "") : this.unit];
+  }
+
   private worstFirst() { return [...this.d!.series].sort((a, b) => order.indexOf(b.level as Level) - order.indexOf(a.level as Level)); }
 
   /** Puts new numbers into the head. Its buttons stay as long as they can: the reader may be pressing one. */
@@ -171,6 +177,7 @@ export class Histogram extends HTMLElement {
       h("strong", { class: "num hg-n" }, n), h("span", { class: "muted" }, unit), h("span", { class: "spacer" }),
       h("div", { class: "legend", role: "group", "aria-label": "Series" }, this.worstFirst().map((x) => h("button", { type: "button", title: x.name, "aria-pressed": String(this.only.size === 0 || this.only.has(x.name)), onclick: (e: MouseEvent) => this.toggle(x.name, e.metaKey || e.ctrlKey || e.shiftKey) },
         s("svg", { class: "sw", viewBox: "0 0 9 9", "aria-hidden": "true" }, s("rect", { width: 9, height: 9, rx: 2, fill: this.colour(x) })), h("span", { class: "ell" }, x.name), h("b", { class: "num" }, short(x.total))))),
+      ...(this.filterable && this.only.size > 0 && this.shown.every((x) => x.values) ? [button({ text: "Filter by it", icon: "filter", cls: "ghost sm", on: () => this.filterByIt() })] : []),
       h("span", { class: "muted hide-s hg-unit" }, `per ${spanText(d.width)}`),
       button({ icon: "table-2", label: "Show as table", cls: "ghost icon sm hide-s", on: () => this.table() }));
   }
@@ -185,6 +192,12 @@ export class Histogram extends HTMLElement {
     announce(`Shown: ${shown.join(", ")}`);
     this.emit("ms:legend", { shown });
     [...this.hd.querySelectorAll<HTMLElement>(".legend button")].find((b) => b.title === name)?.focus();
+  }
+
+  private filterByIt() {
+    const values = this.shown.flatMap((x) => x.values!);
+    this.only.clear();
+    this.emit("ms:only", { values });
   }
 
   private table() {

@@ -116,14 +116,16 @@ export function place(el: HTMLElement, anchor: Element) {
 /** Where messages are when no dialog is open: in a row of their own at the foot of the frame. */
 const ground = () => document.querySelector(".app") ?? document.body;
 
-/** A short message at the foot of the window, which makes room for it, so that it covers nothing; errors stay until they are closed. */
-export function toast(text: string, o: { error?: boolean; action?: { text: string; on: () => void } } = {}) {
+/** A short message at the foot of the window, which makes room for it, so that it covers nothing; errors stay until they are closed.
+ *  One that says what became of a thing takes the place of the last about it. */
+export function toast(text: string, o: { error?: boolean; about?: string; action?: { text: string; on: () => void } } = {}) {
   let box = document.querySelector<HTMLElement>(".toasts");
   box ??= h("div", { class: "toasts", role: "region", "aria-label": "Messages" });
   const host = [...document.querySelectorAll("dialog[open]")].at(-1) ?? ground(); // what is outside a dialog cannot be reached
   if (box.parentElement !== host) host.append(box);
   const end = () => t.remove();
-  const t = h("div", { class: `toast ${o.error ? "error" : ""}`.trim(), role: o.error ? "alert" : null }, icon(o.error ? "circle-alert" : "circle-check", "s"), h("span", null, text),
+  if (o.about) box.querySelector(`[data-about="${o.about}"]`)?.remove();
+  const t = h("div", { class: `toast ${o.error ? "error" : ""}`.trim(), role: o.error ? "alert" : null, "data-about": o.about }, icon(o.error ? "circle-alert" : "circle-check", "s"), h("span", null, text),
     o.action && button({ text: o.action.text, cls: "sm", on: () => { end(); o.action!.on(); } }), button({ icon: "x", label: "Close the message", cls: "ghost icon sm", on: end }));
   box.append(t);
   if (!o.error) { announce(text); setTimeout(end, o.action ? 9000 : 4500); }

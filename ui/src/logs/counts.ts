@@ -23,11 +23,11 @@ export function seriesName(value: unknown): { name: string; level: Level | "" } 
 /** The API's buckets for the chart. */
 export function toData(a: Buckets, width: number): HistogramData {
   const starts = a.buckets.map(moment);
-  const series = new Map<string, { name: string; counts: number[]; total: number; level: Level | "" }>();
+  const series = new Map<string, { name: string; counts: number[]; total: number; level: Level | ""; values?: string[] }>();
   for (const s of a.series) {
-    const { name, level } = seriesName(s.value), one = series.get(name);
-    if (!one) series.set(name, { name, counts: [...s.counts], total: s.total, level });
-    else { one.total += s.total; s.counts.forEach((n, i) => { one.counts[i]! += n; }); }
+    const { name, level } = seriesName(s.value), one = series.get(name), values = name === none ? {} : { values: [...(one?.values ?? []), String(s.value)] };
+    if (!one) series.set(name, { name, counts: [...s.counts], total: s.total, level, ...values });
+    else { Object.assign(one, values); one.total += s.total; s.counts.forEach((n, i) => { one.counts[i]! += n; }); }
   }
   const list = [...series.values()];
   if (list.length === 1 && list[0]!.name === none) list[0]!.name = all;

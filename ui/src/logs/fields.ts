@@ -58,7 +58,7 @@ export class Fields {
 
   constructor(private p: FieldsPage) {
     this.grid.name = "Fields";
-    this.grid.rowHeight = 25;
+    this.grid.rowHeight = matchMedia("(hover:none),(pointer:coarse)").matches ? 36 : 25;
     this.grid.columns = [{ key: "f", label: "Field", min: 60, fixed: true, render: (it, cell) => this.drawItem(it, cell) }];
     this.grid.rowClass = (it) => ("head" in it ? "fhead" : "fld");
     this.grid.rowLabel = (it) => ("head" in it ? `${it.head} ${it.note}` : this.label(it));

@@ -79,6 +79,7 @@ export class LogsPage extends Runner implements DrawerPage, FieldsPage {
     on("ms:range", (d) => this.setRange("from" in d ? d : fromSpan(d)));
     on("ms:zoomout", () => this.head.time.zoomOut());
     on("ms:compare", (d) => { this.state.view = "patterns"; this.compare = true; this.setRange(fromSpan(d)); });
+    on("ms:only", (d) => { if (this.roles.level) this.setFilter(this.roles.level, [{ field: this.roles.level, op: "is", values: d.values }]); });
     on("ms:tz", (d) => { this.state.tz = d.tz ?? d; useZone(this.state.tz); this.writeURL("push"); this.redraw(); });
     on("ms:refresh", (d) => { if (d.now) void this.run("none", { refresh: true }); else { this.state.refresh = d.every ?? ""; this.writeURL("replace"); } });
     on("ms:select", (d) => { if (this.drawer.isOpen) this.drawer.open(d.row); });
@@ -140,7 +141,7 @@ export class LogsPage extends Runner implements DrawerPage, FieldsPage {
   private share() {
     const { state: s, span } = this;
     return import("../share/dialog.ts").then((m) => m.shareDialog({
-      range: s.range, frozen: span && { from: span.start, to: span.end }, text: `${s.stream}: ${s.q || "all records"}`, params: (range, frozen) => params({ ...s, range, refresh: frozen ? "" : s.refresh }),
+      range: s.range, frozen: span && { from: span.start, to: span.end }, text: `${s.stream}: ${[s.q.trim(), ...s.filters.map(describe)].filter(Boolean).join(", ") || "all records"}`, params: (range, frozen) => params({ ...s, range, refresh: frozen ? "" : s.refresh }),
     }));
   }
 
@@ -209,7 +210,7 @@ export class LogsPage extends Runner implements DrawerPage, FieldsPage {
     const before = this.state.filters;
     this.state.filters = list;
     this.head.setFilters(list);
-    toast(said, { action: { text: "Undo", on: () => { this.state.filters = before; this.head.setFilters(before); void this.run(); } } });
+    toast(said, { about: "filters", action: { text: "Undo", on: () => { this.state.filters = before; this.head.setFilters(before); void this.run(); } } });
     void this.run();
   }
 

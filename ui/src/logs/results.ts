@@ -47,7 +47,7 @@ export class Results {
     this.foot_.append(k("move", "J", "K"), k("details", "↵"), k("expand", "E"), k("context", "C"), k("filter", "+", "−"), this.footText);
     this.el = h("section", { class: "results", "aria-label": "Results" }, this.histBox, bar, this.liveBar, h("div", { class: "rpanel", id: "view-panel", role: "tabpanel", "aria-labelledby": "view-events" }, this.banners, this.body, this.other), this.foot_);
     this.setUpGrid();
-    this.histogram.comparable = true;
+    this.histogram.comparable = this.histogram.filterable = true;
     this.histogram.time = (ms, o) => formatTime(ms, { date: o.date === true, seconds: o.seconds, ms: o.ms === true, zone: zone() });
     this.histogram.peek = (start, end) => this.peek(start, end);
     this.body.append(skeleton(14));

@@ -4,7 +4,10 @@ import { keep } from "../dashboard/keep.ts";
 import type { Panel } from "../dashboard/model.ts";
 import { letter, type State } from "./state.ts";
 
-export const title = (s: State) => s.queries.find((q) => q.text)?.text.slice(0, 80) ?? "";
+export function title(s: State): string {
+  const text = s.queries.find((q) => q.text)?.text ?? "";
+  return text.length > 80 ? text.slice(0, 79) + "…" : text;
+}
 
 const dashboardUnits: Record<string, string> = { "/s": "ops" }; // where dashboards have another name for it
 

@@ -64,7 +64,7 @@ export class SpanDrawer {
       { rule: true, text: "" },
       { text: "Traces of this operation", icon: "waypoints", href: tracesOf(t.service(i), t.name(i)) },
       { text: "Logs of this service", icon: "scroll-text", href: logsOf(t.service(i), this.around(i)) },
-      { text: "Metrics of this service", icon: "chart-line", href: metricsOf(t.service(i), this.around(i)) },
+      { text: "Metrics of this service", icon: "chart-line", href: metricsOf(t.service(i), this.wide(i)) },
     ], { label: "Where this span leads" }) });
     return h("div", { class: "dh" }, h("span", { class: `sw sp-${t.error[i] ? "err" : "ok"}`, "aria-hidden": "true" }), h("h2", { class: "ell", title }, title), h("span", { class: "spacer" }),
       button({ icon: "chevron-up", label: "Previous span", cls: "ghost icon sm", on: () => this.on.move(-1) }), button({ icon: "chevron-down", label: "Next span", cls: "ghost icon sm", on: () => this.on.move(1) }), go, button({ icon: "x", label: "Close", cls: "ghost icon sm", on: () => this.on.close() }));
@@ -74,6 +74,12 @@ export class SpanDrawer {
   private around(i: number, ms = 60_000): [number, number] {
     const start = Date.parse(this.t.c.start) + this.t.c.spans.start[i]! / 1e6;
     return [start - ms, start + this.t.length(i) / 1e6 + ms];
+  }
+
+  /** The same for figures: what moved shows only beside what was before it and came after, as far as that is past. */
+  private wide(i: number): [number, number] {
+    const [from, to] = this.around(i, 30 * 60_000);
+    return [from, Math.max(from + 30 * 60_000, Math.min(to, now()))];
   }
 
   private figures(i: number) {

@@ -463,3 +463,16 @@ test("on a phone the fields and the menu lie over the page, and can be put away"
   assert.equal(await page.locator(".drawer:not([hidden])").count(), 0, "a record beneath was opened");
   await closes(page, "#nav", async () => { await page.locator("#menu").tap(); await page.locator("#nav").waitFor(); });
 });
+
+test("a level that the legend shows alone becomes a filter; a link with its query says the filters", async () => {
+  const page = await open();
+  await rows(page).first().waitFor();
+  await page.locator(".legend button[title=error]").click();
+  await until("the count says that it is a part", async () => / of /.test(await page.locator(".hg-n").innerText()));
+  await page.getByRole("button", { name: "Filter by it" }).click();
+  await page.locator(".chips .chip", { hasText: "level" }).waitFor();
+  await until("all records are errors", async () => { const all = await page.locator(".rbody .g-row .lv").allInnerTexts(); return all.length > 0 && all.every((x) => x === "ERR"); });
+  await page.getByRole("button", { name: "Share" }).click();
+  await page.getByRole("button", { name: "Copy with the query" }).click();
+  await copied(page, /level is error\nhttp/);
+});

@@ -31,6 +31,8 @@ test("records without a level join those that have none; an empty stream begins 
   const { blank, countOn, seriesName, toData } = await import("../../src/logs/counts.ts");
   const d = toData({ interval: "1s", buckets: ["2026-09-14T08:00:00.000000000Z", "2026-09-14T08:00:01.000000000Z"], series: [{ value: null, total: 3, counts: [1, 2] }], total: 3, partial: false }, 1000);
   assert.deepEqual(d.series.map((s) => s.name), ["records"]);
+  const mixed = toData({ interval: "1s", buckets: ["2026-09-14T08:00:00Z"], series: [{ value: "WARN", total: 1, counts: [1] }, { value: "warning", total: 2, counts: [2] }, { value: null, total: 1, counts: [1] }], total: 4, partial: false }, 1000);
+  assert.deepEqual(mixed.series.map((s) => [s.name, s.total, s.values]), [["warn", 3, ["WARN", "warning"]], ["no level", 1, undefined]], "a level is filtered for by all values that mean it");
   assert.deepEqual(countOn(d, [{ t: begin, ...seriesName(undefined) }], begin + 1000).series.map((s) => [s.name, s.counts]), [["records", [2, 2]]]);
   const empty = blank({ start: "2026-09-14T08:00:00.5Z", end: "2026-09-14T08:15:00.5Z" });
   assert.equal(empty.starts.length, Math.ceil(900_500 / empty.width));

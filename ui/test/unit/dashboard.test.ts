@@ -93,13 +93,16 @@ test("variables in statements", async () => {
 });
 
 test("tables become series, and series numbers", async () => {
-  const { linesOf, named, numbers, reduce } = await import("../../src/dashboard/query.ts");
+  const { linesOf, named, numbers, reduce, seriesName } = await import("../../src/dashboard/query.ts");
   const t = { columns: [{ name: "time", type: "TIMESTAMP" }, { name: "level", type: "VARCHAR" }, { name: "n", type: "BIGINT" }], rows: [["2026-01-01T00:01:00Z", "error", 2], ["2026-01-01T00:00:00Z", "error", 1], ["2026-01-01T00:00:00Z", "info", null]] };
   const lines = linesOf(t)!;
   assert.deepEqual(lines.map((l) => [l.name, l.values[1]]), [["error", [1, 2]], ["info", [null]]]);
   assert.equal(linesOf({ columns: [{ name: "n", type: "BIGINT" }], rows: [[1]] }), undefined);
   assert.equal(named("{{ a }} of {{missing}}", { a: "1" }), "1 of ");
   assert.equal(named(undefined, { __name__: "up", job: "x" }), 'up{job="x"}');
+  assert.equal(seriesName(undefined, { __name__: "up", job: "x", "a.b": "y" }, "up"), 'up{job="x", "a.b"="y"}', "as Metrics has it");
+  assert.equal(seriesName("__auto", {}, "sum(up)"), "sum(up)");
+  assert.equal(seriesName("{{job}}", { job: "x" }, "up"), "x");
   assert.deepEqual(["last", "first", "mean", "min", "max", "sum", "count", "range", "delta"].map((c) => reduce([4, null, 1, 7, NaN, 2], c)), [2, 4, 3.5, 1, 7, 14, 4, 6, -2]);
   assert.equal(reduce([], "mean"), null);
   const frame = { target: {} as any, statement: "", warnings: [], partial: false, took: 1 };

@@ -1,1 +1,0 @@
-import"./c.Y62E2AD7.js";import"./c.L5IBBXPZ.js";

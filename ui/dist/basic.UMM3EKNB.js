@@ -1,0 +1,1 @@
+import"./c.NBHSRUGG.js";import"./c.JX476QQJ.js";

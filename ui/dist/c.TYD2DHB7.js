@@ -1,1 +1,0 @@
-import{a,b,c,d,e}from"./c.ANVVNZHP.js";import"./c.6CPR5BD2.js";import"./c.KHQEP2DK.js";import"./c.L5IBBXPZ.js";export{a as aggregations,d as contextOf,b as functions,c as modifiers,e as promqlComplete};

@@ -1,1 +1,0 @@
-import"./c.K4WFWBZF.js";import"./c.RSLV6LH2.js";import"./c.NZPFBSHR.js";import"./c.24L63MGN.js";import"./c.XFY33YZO.js";import"./c.SJLQEVXC.js";import"./c.6CPR5BD2.js";import"./c.KHQEP2DK.js";import"./c.L5IBBXPZ.js";
