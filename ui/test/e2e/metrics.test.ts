@@ -130,8 +130,8 @@ test("long names break behind their separators, and are copied as they are", asy
   const page = await t.page();
   await open(page);
   await page.fill(".mb input", "request_duration");
+  await until("the words are looked for", async () => !/1,000 of/.test(await page.locator(".mb-note").innerText()));
   const name = page.locator(".mb-name", { hasText: "request_duration_bucket" });
-  await name.waitFor();
   await page.locator(".mb").evaluate((e) => e.style.setProperty("width", "160px"));
   const lines = await name.evaluate((e) => {
     const out: string[] = [];
@@ -148,8 +148,7 @@ test("long names break behind their separators, and are copied as they are", asy
   });
   assert.ok(lines.length > 1 && lines.slice(0, -1).every((l) => l.endsWith("_")), lines.join(" | "));
   assert.equal(lines.join(""), "request_duration_bucket");
-  await name.evaluate((e) => getSelection()!.selectAllChildren(e));
-  assert.equal(await page.evaluate(() => getSelection()!.toString()), "request_duration_bucket");
+  assert.equal(await name.evaluate((e) => { getSelection()!.selectAllChildren(e); return getSelection()!.toString(); }), "request_duration_bucket");
 });
 
 test("a metric that is chosen is asked for as its type wants it; the legend says first what tells its series apart", async () => {
