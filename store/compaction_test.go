@@ -146,7 +146,7 @@ func waiters(t *testing.T, url string) (n int) {
 // waiting returns when a connection of the database waits for a lock.
 func waiting(t *testing.T, url string) {
 	t.Helper()
-	for range 500 {
+	for range 6000 {
 		if waiters(t, url) > 0 {
 			return
 		}

@@ -37,7 +37,7 @@ func listen(t *testing.T, s *store.Store) <-chan message {
 
 func await(t *testing.T, heard <-chan message, want func(message) bool) {
 	t.Helper()
-	late := time.After(20 * time.Second)
+	late := time.After(time.Minute)
 	for {
 		select {
 		case m := <-heard:

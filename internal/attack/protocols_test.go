@@ -101,7 +101,7 @@ func attackGRPC(t *testing.T, a *target) {
 	defer func() { _ = conn.Close() }()
 	client := collogs.NewLogsServiceClient(conn)
 	export := func(req *collogs.ExportLogsServiceRequest, md ...string) error {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		_, err := client.Export(metadata.AppendToOutgoingContext(ctx, md...), req)
 		return err
@@ -254,7 +254,7 @@ func (a *target) raw(t *testing.T, text string) string {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	go func() { _, _ = conn.Write([]byte(text)) }() // the node may close before all of it is sent

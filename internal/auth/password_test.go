@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"sync"
@@ -74,20 +75,24 @@ func TestVerify(t *testing.T) {
 func TestUnknownUserTakesAsLong(t *testing.T) {
 	h, ctx := newHasher(), context.Background()
 	stored, _ := h.hash(ctx, "correct horse battery")
-	least := func(stored, password string) time.Duration {
-		best := time.Hour
-		for range 5 {
-			start := time.Now()
-			_, _ = h.verify(ctx, stored, password)
-			best = min(best, time.Since(start))
-		}
-		return best
+	tries := map[string][2]string{
+		"known": {stored, "wrong horse battery"}, "unknown": {"", "wrong horse battery"}, "unknown and empty": {"", ""}, "too long": {stored, strings.Repeat("a", 10_000)},
 	}
-	known := least(stored, "wrong horse battery")
-	for name, got := range map[string]time.Duration{"unknown": least("", "wrong horse battery"), "unknown and empty": least("", ""), "too long": least(stored, strings.Repeat("a", 10_000))} {
-		if got < known/3 || got > known*3 {
-			t.Errorf("%s took %v, a known user %v", name, got, known)
+	least, alike := map[string]time.Duration{}, false
+	for round := 0; round < 50 && !alike; round++ { // more than five if the machine has other work
+		alike = round >= 4
+		for name, c := range tries {
+			start := time.Now()
+			_, _ = h.verify(ctx, c[0], c[1])
+			took := time.Since(start)
+			least[name] = min(cmp.Or(least[name], took), took)
 		}
+		for _, got := range least {
+			alike = alike && got >= least["known"]/3 && got <= least["known"]*3
+		}
+	}
+	if !alike {
+		t.Errorf("one takes longer than others: %v", least)
 	}
 }
 

@@ -148,7 +148,7 @@ func (p pair) settle(t *testing.T) []string {
 	t.Helper()
 	now := time.Now().Truncate(time.Millisecond)
 	calls := p.calls(now)
-	for deadline := now.Add(30 * time.Second); ; time.Sleep(200 * time.Millisecond) {
+	for deadline := now.Add(time.Minute); ; time.Sleep(200 * time.Millisecond) {
 		got, all := ask(t, p.node.URL+promAPI, p.node.Token, calls[0]), ask(t, p.prometheus, "", calls[0])
 		if reflect.DeepEqual(got, all) {
 			break

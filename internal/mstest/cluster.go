@@ -41,7 +41,7 @@ type ClusterOptions struct {
 }
 
 // Quick are the intervals of nodes in a test's process.
-var Quick = app.Pace{Heartbeat: 500 * time.Millisecond, PeerTimeout: 8 * time.Second, View: 200 * time.Millisecond, Flush: time.Second}
+var Quick = app.Pace{Heartbeat: time.Second, PeerTimeout: 8 * time.Second, View: 200 * time.Millisecond, Flush: time.Second}
 
 // StartCluster starts a node for each list of roles, such as "router", "intake,querier" or "intake*3", and signs in through the first router.
 func StartCluster(t testing.TB, o ClusterOptions, roles ...string) *Cluster {

@@ -48,7 +48,7 @@ func TestLink(t *testing.T) {
 	}
 	expect := func(what, text, want string) {
 		t.Helper()
-		if got, err := say(text, 10*time.Second); got != want+"\n" {
+		if got, err := say(text, time.Minute); got != want+"\n" {
 			t.Fatalf("%s: %q, %v", what, got, err)
 		}
 	}

@@ -106,7 +106,7 @@ func refused(t *testing.T, o Options, want millstream.Kind, says string) {
 // query runs one statement, for as long as the server may take to come back.
 func query(t *testing.T, s *Server, sql string) (out string) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		conn, err := pgx.Connect(context.Background(), s.URL())
 		if err == nil {
@@ -124,7 +124,7 @@ func query(t *testing.T, s *Server, sql string) (out string) {
 
 func gone(t *testing.T, pid int) {
 	t.Helper()
-	for range 1000 {
+	for range 6000 {
 		if syscall.Kill(pid, 0) != nil {
 			return
 		}
@@ -289,7 +289,7 @@ func TestSettingsThatTheServerRefuses(t *testing.T) {
 	o.Settings = map[string]string{"shared_buffers": "nonsense"}
 	begin := time.Now()
 	refused(t, o, millstream.Unavailable, `invalid value for parameter "shared_buffers"`)
-	if took := time.Since(begin); took > 15*time.Second {
+	if took := time.Since(begin); took > 40*time.Second {
 		t.Fatalf("gave up after %v", took)
 	}
 }
