@@ -43,7 +43,7 @@ func TestQueriesSurviveTheirQueriers(t *testing.T) {
 		qs.answered(t, time.Minute)
 		begin := time.Now()
 		f.begin(f.node)
-		qs.answered(t, timeout)
+		qs.answered(t, 2*timeout) // two answers of each
 		send(t, r, "tailed", told+1, 5)
 		told += 5
 		for i, x := range tails {
