@@ -209,7 +209,7 @@ export class Grid<R extends object = any> extends HTMLElement {
   private drawHead() {
     this.head.replaceChildren(...this.shown.map((c, i) => {
       const on = this.sorted?.key === c.key;
-      const name = c.sort ? h("button", { type: "button", tabindex: "-1", onclick: () => this.emit("ms:sort", { key: c.key, desc: on ? !this.sorted!.desc : true }) }, c.label, on && icon(this.sorted!.desc ? "arrow-down" : "arrow-up", "xs")) : h("span", null, c.label);
+      const name = c.sort ? h("button", { type: "button", tabindex: "-1", onclick: () => this.emit("ms:sort", { key: c.key, desc: on ? !this.sorted!.desc : true }) }, h("span", { class: "ell" }, c.label), on && icon(this.sorted!.desc ? "arrow-down" : "arrow-up", "xs")) : h("span", null, h("span", { class: "ell" }, c.label));
       return h("div", { class: `g-hc${/(^| )r( |$)/.test(c.cls ?? "") ? " r" : ""}`, role: "columnheader", "aria-colindex": i + 1, "data-i": i, "aria-sort": c.sort ? (on ? (this.sorted!.desc ? "descending" : "ascending") : "none") : null }, name, !c.fixed && c.width && h("i", { class: "g-grip", "data-grip": i }));
     }));
     this.scroller.setAttribute("aria-colcount", String(this.shown.length));
@@ -355,7 +355,7 @@ export class Grid<R extends object = any> extends HTMLElement {
     const { clientX, clientY } = e;
     this.body.addEventListener("click", (c) => {
       const at = el && Number(el.id.slice(this.id0.length + 1));
-      if (at === null || Math.hypot(c.clientX - clientX, c.clientY - clientY) >= 4 || !getSelection()?.isCollapsed) return;
+      if (at === null || Math.hypot(c.clientX - clientX, c.clientY - clientY) >= 4 || (e.pointerType === "mouse" && !getSelection()?.isCollapsed)) return; // a finger leaves what it has selected elsewhere
       this.scroller.focus({ preventScroll: true });
       this.select(at, { extend: c.shiftKey });
       if (!c.shiftKey) this.emit("ms:open", { index: at, row: this.data[at], by: "click" });

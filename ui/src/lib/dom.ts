@@ -43,6 +43,9 @@ function append(e: Element, children: Child[]) {
 
 const spriteBase = (document.querySelector<HTMLLinkElement>('link[rel="stylesheet"]')?.getAttribute("href") ?? "").replace(/[^/]*$/, "");
 
+/** Whether a finger points: nothing hovers, and targets are larger. The style sheet touch.css has the same condition. */
+export const touch = () => matchMedia("(hover:none),(pointer:coarse)").matches;
+
 /** An icon of the sprite; size is "", "s" (14 px) or "xs" (12 px). */
 export const icon = (name: string, size = "") => s("svg", { class: `i ${size}`.trim(), "aria-hidden": "true" }, s("use", { href: `${spriteBase}${ICONS}#${name}` }));
 

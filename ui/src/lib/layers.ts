@@ -18,7 +18,7 @@ export function dialog(title: string, content: (close: (value?: unknown) => void
     const leave = async () => { if (!o.leave || (await o.leave())) close(); };
     d.addEventListener("click", (e) => { if (e.target === d && e.detail < 2) void leave(); }); // the second click of the double click that opened it is none beside it
     d.addEventListener("cancel", (e) => { if (e.target === d && o.leave) { e.preventDefault(); void leave(); } });
-    d.addEventListener("close", () => { const box = d.querySelector(".toasts"); if (box) ground().append(box); d.remove(); back?.focus(); done(value); });
+    d.addEventListener("close", () => { const box = d.querySelector(".toasts"); if (box) put(box, ground()); d.remove(); back?.focus(); done(value); });
     document.body.append(d);
     d.showModal();
     d.querySelector<HTMLElement>("[autofocus]")?.focus();
@@ -79,6 +79,9 @@ export function menu(anchor: HTMLElement, items: MenuItem[], o: { label?: string
   (el.querySelector<HTMLElement>("[aria-checked=true]") ?? focusable()[0])?.focus();
 }
 
+/** What a row of buttons has no room for on a small window: it goes with buttons of the class hide-s. */
+export const more = (items: () => MenuItem[]) => button({ icon: "ellipsis", label: "More", cls: "icon only-s", "aria-haspopup": "menu", "aria-expanded": "false", on: (e: MouseEvent) => menu(e.currentTarget as HTMLElement, items()) });
+
 /**
  * For a pane that lies over the page where there is little room: a veil takes the taps beside it, which close it, as Escape and the way back do. The focus goes into
  * the pane. What it returns takes the veil away, and gives the focus back if it was in the pane. Where the pane has a place of its own, the veil is not shown and nothing of this happens.
@@ -113,21 +116,24 @@ export function place(el: HTMLElement, anchor: Element) {
   el.style.top = `${below ? Math.min(a.bottom + 4, Math.max(8, innerHeight - r.height - 8)) : a.top - r.height - 4}px`;
 }
 
-/** Where messages are when no dialog is open: in a row of their own at the foot of the frame. */
-const ground = () => document.querySelector(".app") ?? document.body;
+/** Where messages are when no dialog is open: in the room that the top bar has left, where they cover nothing and move nothing. */
+const ground = () => document.querySelector(".topbar") ?? document.body;
+const put = (box: Element, host: Element) => host.insertBefore(box, host.querySelector(":scope>.cmdk"));
 
-/** A short message at the foot of the window, which makes room for it, so that it covers nothing; errors stay until they are closed.
- *  One that says what became of a thing takes the place of the last about it. */
-export function toast(text: string, o: { error?: boolean; about?: string; action?: { text: string; on: () => void } } = {}) {
+/**
+ * A short message in the top bar; errors stay until they are closed. What a page shows anyway needs none. The newest is in sight; an error that it hides comes back
+ * after it. An error that has not room enough is said in a dialog instead.
+ */
+export function toast(text: string, o: { error?: boolean; action?: { text: string; on: () => void } } = {}) {
   let box = document.querySelector<HTMLElement>(".toasts");
   box ??= h("div", { class: "toasts", role: "region", "aria-label": "Messages" });
   const host = [...document.querySelectorAll("dialog[open]")].at(-1) ?? ground(); // what is outside a dialog cannot be reached
-  if (box.parentElement !== host) host.append(box);
-  const end = () => t.remove();
-  if (o.about) box.querySelector(`[data-about="${o.about}"]`)?.remove();
-  const t = h("div", { class: `toast ${o.error ? "error" : ""}`.trim(), role: o.error ? "alert" : null, "data-about": o.about }, icon(o.error ? "circle-alert" : "circle-check", "s"), h("span", null, text),
+  if (box.parentElement !== host) put(box, host);
+  const end = () => t.remove(), said = h("span", { title: text }, text);
+  const t = h("div", { class: `toast ${o.error ? "error" : ""}`.trim(), role: o.error ? "alert" : null }, icon(o.error ? "circle-alert" : "circle-check", "s"), said,
     o.action && button({ text: o.action.text, cls: "sm", on: () => { end(); o.action!.on(); } }), button({ icon: "x", label: "Close the message", cls: "ghost icon sm", on: end }));
-  box.append(t);
+  box.prepend(t);
+  if (o.error && said.scrollHeight > said.clientHeight + 2) { end(); void dialog("This did not work", (close) => [h("p", { class: "t2" }, text), h("div", { class: "acts" }, button({ text: "Close", cls: "primary", autofocus: true, on: () => close() }))]); }
   if (!o.error) { announce(text); setTimeout(end, o.action ? 9000 : 4500); }
 }
 

@@ -1,5 +1,5 @@
 // One record in full: its fields with what can be done with each, and as JSON. Used by the drawer and by rows that are open in place.
-import { button, h, icon } from "../lib/dom.ts";
+import { button, h, icon, touch } from "../lib/dom.ts";
 import { bytes, count, laidOut } from "../lib/format.ts";
 import { copy } from "../lib/layers.ts";
 import { type Marks, nodes } from "./marks.ts";
@@ -36,7 +36,7 @@ function fieldRow(field: string, v: unknown, marks: Marks, acts: FieldActs): HTM
   clipped(value, text, marks.of(field));
   const plain = text.length <= 1000;
   const act = (ic: string, label: string, on: () => void, pressed?: boolean) => h("button", { type: "button", "aria-label": `${label} ${field}`, title: label, "aria-pressed": pressed === undefined ? null : String(pressed), onclick: on }, icon(ic, "s"));
-  const row = h("div", { class: "fr" }, h("dt", { title: field }, acts.pinned(field) && icon("pin", "xs"), ...nodes(field, undefined)), value,
+  const row = h("div", { class: "fr", tabindex: touch() ? "-1" : null }, h("dt", { title: field }, acts.pinned(field) && icon("pin", "xs"), ...nodes(field, undefined)), value,
     h("dd", { class: "fa" }, plain && act("circle-plus", "Filter for this value of", () => acts.filter(field, "is", [text])), plain && act("circle-minus", "Filter out this value of", () => acts.filter(field, "not", [text])),
       act("columns-3", acts.hasColumn(field) ? "Hide the column" : "Show as column:", () => acts.toggleColumn(field), acts.hasColumn(field)), act("list", "Top values of", () => acts.topValues(field)),
       act("pin", acts.pinned(field) ? "Unpin" : "Pin", () => acts.pin(field), acts.pinned(field)), act("copy", "Copy the value of", () => void copy(text, "Value copied"))));

@@ -2,7 +2,7 @@
 import { explain, json } from "../lib/api.ts";
 import { boot } from "../lib/boot.ts";
 import { announce } from "../lib/a11y.ts";
-import { button, h, icon, s } from "../lib/dom.ts";
+import { button, h, icon, s, touch } from "../lib/dom.ts";
 import { count, percent, plural, short } from "../lib/format.ts";
 import { told } from "../lib/states.ts";
 import { Grid } from "../el/grid.ts";
@@ -58,7 +58,7 @@ export class Fields {
 
   constructor(private p: FieldsPage) {
     this.grid.name = "Fields";
-    this.grid.rowHeight = matchMedia("(hover:none),(pointer:coarse)").matches ? 36 : 25;
+    this.grid.rowHeight = touch() ? 40 : 25;
     this.grid.columns = [{ key: "f", label: "Field", min: 60, fixed: true, render: (it, cell) => this.drawItem(it, cell) }];
     this.grid.rowClass = (it) => ("head" in it ? "fhead" : "fld");
     this.grid.rowLabel = (it) => ("head" in it ? `${it.head} ${it.note}` : this.label(it));

@@ -4,7 +4,7 @@ import { MsSelect } from "../el/select.ts";
 import { TimeControl } from "../el/time.ts";
 import { $, button, h, icon } from "../lib/dom.ts";
 import { printed } from "../lib/keys.ts";
-import { menu } from "../lib/layers.ts";
+import { more } from "../lib/layers.ts";
 import { describe, encodeFilter, type Filter, ops } from "./filters.ts";
 import { shown } from "./record.ts";
 import type { Mode } from "./state.ts";
@@ -38,7 +38,10 @@ export class Head {
     this.live = button({ text: "Live", icon: "radio", cls: "hide-s", "aria-pressed": "false", on: () => acts.live() });
     const views = button({ text: "Saved views", icon: "bookmark", cls: "ghost sm hide-s", "aria-haspopup": "dialog", on: () => acts.views() });
     const head = h("div", { class: "pagehead" }, title, h("div", { class: "seg", role: "group", "aria-label": "Query language" }, this.modes), views, button({ text: "History", icon: "history", cls: "ghost sm hide-s", on: () => acts.history() }), h("span", { class: "spacer" }),
-      button({ text: "Share", icon: "share-2", cls: "hide-s", on: () => acts.share() }), this.live, this.more(), this.time);
+      button({ text: "Share", icon: "share-2", cls: "hide-s", on: () => acts.share() }), this.live, more(() => [
+        { text: "Share", icon: "share-2", on: () => acts.share() }, { text: "Live", icon: "radio", checked: this.live.getAttribute("aria-pressed") === "true", on: () => acts.live() },
+        { text: "Saved views", icon: "bookmark", on: () => acts.views() }, { text: "History", icon: "history", on: () => acts.history() },
+      ]), this.time);
     this.runButton = button({ text: "Run", icon: "play", cls: "primary", kbd: printed("mod+Enter"), on: () => acts.run() });
     this.edited = new Edited(this.runButton);
     this.stopButton = button({ text: "Stop, keep partial", icon: "square", cls: "danger", kbd: "Esc", hidden: true, on: () => acts.stop() });
@@ -50,14 +53,6 @@ export class Head {
     const box = h("section", { class: "qbox", "aria-label": "Query" }, h("div", { class: "qrow" }, h("div", { class: "lead" }, this.stream), this.editorBox, h("div", { class: "act" }, copyButton, this.runButton, this.stopButton)),
       h("div", { class: "qfoot" }, this.chips, add, h("span", { class: "spacer" }), this.edited.el, this.estimate));
     this.nodes = [head, box, this.progress, this.cost, this.notes];
-  }
-
-  /** On a small window, what else the row has. */
-  private more() {
-    return button({ icon: "ellipsis", label: "More", cls: "icon morebtn", "aria-haspopup": "menu", on: (e: MouseEvent) => menu(e.currentTarget as HTMLElement, [
-      { text: "Share", icon: "share-2", on: () => this.acts.share() }, { text: "Live", icon: "radio", checked: this.live.getAttribute("aria-pressed") === "true", on: () => this.acts.live() },
-      { text: "Saved views", icon: "bookmark", on: () => this.acts.views() }, { text: "History", icon: "history", on: () => this.acts.history() },
-    ]) });
   }
 
   setMode(m: Mode) { for (const b of this.modes) b.setAttribute("aria-pressed", String(b.dataset.mode === m)); }

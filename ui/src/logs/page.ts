@@ -1,9 +1,10 @@
 // The Logs page: it owns the address, runs the query, and hands what comes to the list, the histogram, the fields and the drawer.
+import { announce } from "../lib/a11y.ts";
 import { explain, json } from "../lib/api.ts";
 import { boot } from "../lib/boot.ts";
 import { h } from "../lib/dom.ts";
 import { typing } from "../lib/keys.ts";
-import { confirm, toast } from "../lib/layers.ts";
+import { confirm } from "../lib/layers.ts";
 import { splitter } from "../lib/resize.ts";
 import { banner } from "../lib/states.ts";
 import { fromSpan, useZone } from "../lib/time.ts";
@@ -207,10 +208,9 @@ export class LogsPage extends Runner implements DrawerPage, FieldsPage {
   removeFilter(i: number) { const f = this.state.filters[i]; if (f) this.setFilters(this.state.filters.filter((_, k) => k !== i), `Filter removed: ${describe(f)}`); }
 
   setFilters(list: Filter[], said: string) {
-    const before = this.state.filters;
     this.state.filters = list;
     this.head.setFilters(list);
-    toast(said, { about: "filters", action: { text: "Undo", on: () => { this.state.filters = before; this.head.setFilters(before); void this.run(); } } });
+    announce(said); // the chips show it
     void this.run();
   }
 

@@ -5,7 +5,7 @@ import { orgPath } from "../lib/boot.ts";
 import { button, h, icon, sentence, visible } from "../lib/dom.ts";
 import { count, duration, plural } from "../lib/format.ts";
 import { bind, printed, typing } from "../lib/keys.ts";
-import { menu, over } from "../lib/layers.ts";
+import { more, over } from "../lib/layers.ts";
 import { splitter } from "../lib/resize.ts";
 import { banner, empty, failure, skeleton, stale } from "../lib/states.ts";
 import { formatTime, type Range, useZone } from "../lib/time.ts";
@@ -59,9 +59,13 @@ export class MetricsPage {
   async start() {
     const title = document.getElementById("page-title");
     title?.classList.remove("vh");
+    const rest = more(() => [
+      { text: "Share", icon: "share-2", on: () => void this.share(rest) }, { text: "Add to dashboard", icon: "layout-dashboard", on: () => void this.keep() },
+      { text: "Saved views", icon: "bookmark", on: () => void this.views() }, { text: "Logs for this selection", icon: "scroll-text", on: () => void this.logs(this.graph.common()) },
+    ]);
     this.app.replaceChildren(
       h("div", { class: "pagehead" }, title, this.showNames, this.menuButton("bookmark", "Saved views", () => this.views()), h("span", { class: "spacer" }),
-        this.menuButton("layout-dashboard", "Add to dashboard", () => this.keep()), this.menuButton("share-2", "Share", (b) => this.share(b)), this.more(), this.time),
+        this.menuButton("layout-dashboard", "Add to dashboard", () => this.keep()), this.menuButton("share-2", "Share", (b) => this.share(b)), rest, this.time),
       h("section", { class: "mq", "aria-label": "Queries" }, this.rows.el, this.options), this.progress, this.notes,
       this.explore);
     this.explore.append(this.browser.el, splitter(this.browser.el, { min: 180, max: 520, key: "metrics.browser", label: "Width of the metric browser", size: 264 }), h("section", { class: "mx-results", "aria-label": "Results" }, this.bar, this.body));
@@ -70,8 +74,8 @@ export class MetricsPage {
     this.time.addEventListener("ms:refresh", (e) => { const d = (e as CustomEvent<{ every?: string; now?: boolean }>).detail; if (d.every !== undefined) { this.s.refresh = d.every; writeState(this.s, "replace"); } else this.run(false); });
     onNavigate(() => { this.take(readState()); this.run(false); });
     this.keys();
-    const small = matchMedia("(max-width:1180px)"), browse = () => this.showBrowser(!small.matches && wanted(), false); // on a small window it would lie over the results
-    small.addEventListener("change", browse);
+    const narrow = matchMedia("(max-width:1180px)"), browse = () => this.showBrowser(!narrow.matches && wanted(), false); // on a small window it would lie over the results
+    narrow.addEventListener("change", browse);
     browse();
     await this.unfold();
     this.take(this.s);
@@ -93,14 +97,6 @@ export class MetricsPage {
   private menuButton(ic: string, text: string, on: (b: HTMLElement) => Promise<void> | void) {
     const primary = text === "Saved views";
     return h("button", { type: "button", class: `btn hide-s ${primary ? "ghost sm" : ""}`.trim(), "aria-haspopup": text === "Share" ? "menu" : "dialog", onclick: (e: Event) => void on(e.currentTarget as HTMLElement) }, icon(ic, "s"), text);
-  }
-
-  /** On a small window, what else the head has. */
-  private more() {
-    return button({ icon: "ellipsis", label: "More", cls: "icon mx-more", "aria-haspopup": "menu", on: (e: MouseEvent) => { const b = e.currentTarget as HTMLElement; menu(b, [
-      { text: "Share", icon: "share-2", on: () => void this.share(b) }, { text: "Add to dashboard", icon: "layout-dashboard", on: () => void this.keep() },
-      { text: "Saved views", icon: "bookmark", on: () => void this.views() }, { text: "Logs for this selection", icon: "scroll-text", on: () => void this.logs(this.graph.common()) },
-    ]); } });
   }
 
   /** Shows a state without running it. */

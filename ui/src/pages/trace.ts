@@ -7,7 +7,7 @@ import { orgPath } from "../lib/boot.ts";
 import { $, button, crumb, h, icon, visible } from "../lib/dom.ts";
 import { count, duration, plural } from "../lib/format.ts";
 import { bind } from "../lib/keys.ts";
-import { copy, menu, toast } from "../lib/layers.ts";
+import { copy, more, toast } from "../lib/layers.ts";
 import { formatTime, useZone, zoneLabel } from "../lib/time.ts";
 import { onNavigate, read, write } from "../lib/url.ts";
 import { MsSelect } from "../el/select.ts";
@@ -60,9 +60,10 @@ function show(t: Trace) {
     h("a", { class: "btn", href: logsOf("", period, `trace_id:${t.c.trace_id}`) }, icon("scroll-text", "s"), "Logs of this trace"),
     button({ text: "Share", icon: "share-2", cls: "hide-s", "aria-haspopup": "dialog", on: () => void share() }),
     button({ text: "JSON", icon: "download", cls: "hide-s", on: () => void download(t.c.trace_id) }),
-    button({ icon: "ellipsis", label: "More", cls: "icon only-s", "aria-haspopup": "menu", on: (e: MouseEvent) => menu(e.currentTarget as HTMLElement, [
+    more(() => [
       { text: "Share", icon: "share-2", on: () => void share() }, { text: "Copy id", icon: "copy", on: () => void copy(t.c.trace_id, "Trace id copied") }, { text: "JSON", icon: "download", on: () => void download(t.c.trace_id) },
-    ]) }));
+      { text: "Fold all", icon: "chevron-right", on: () => falls.foldAll(true) }, { text: "Unfold all", icon: "chevron-down", on: () => falls.foldAll(false) },
+    ]));
   const share = async () => (await import("../share/dialog.ts")).shareDialog({ range: { from: t.c.start, to: t.c.start }, note: "The link shows the trace with the filters, the zoom and the span that are chosen here.", params: () => Object.fromEntries([...new Set(read().keys())].map((k) => [k, read().getAll(k)])), text: `Trace ${t.c.trace_id}, ${name}` });
   const figure = (k: string, v: string | Node, more = "", cls = "") => h("div", { class: "stat" }, h("dt", null, k), h("dd", { class: cls || null }, v, more && h("small", null, more)));
   const figures = h("dl", { class: "stats tr-stats", tabindex: "0", "aria-label": "Figures of the trace" }, figure("Duration", duration(t.c.duration_ns)), figure("Started", formatTime(start, { date: false, ms: true }), `${formatTime(start, { time: false })} ${zoneLabel()}`), figure("Spans", count(t.n)), figure("Errors", count(t.errors), "", t.errors ? "bad" : ""), figure("Services", String(t.c.services.length)), figure("Depth", String(t.depth)), figure("Trace id", h("code", null, t.c.trace_id)));

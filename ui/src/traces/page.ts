@@ -5,7 +5,7 @@ import { orgPath } from "../lib/boot.ts";
 import { $, button, h, icon, visible } from "../lib/dom.ts";
 import { bytes, count, duration, percent, plural } from "../lib/format.ts";
 import { bind, printed } from "../lib/keys.ts";
-import { copy } from "../lib/layers.ts";
+import { copy, more } from "../lib/layers.ts";
 import { type Action, banner, empty, failure, skeleton, stale } from "../lib/states.ts";
 import { formatTime, fromSpan, resolve, type Span as Period, useZone } from "../lib/time.ts";
 import { kept, onNavigate, type Params, read, write } from "../lib/url.ts";
@@ -96,7 +96,8 @@ export class TracesPage {
       const { s, period } = this, what = [s.service, s.operation, s.status && `status ${s.status}`, s.least && `at least ${s.least}`, s.most && `at most ${s.most}`, s.q].filter(Boolean).join(", ");
       (await import("../share/dialog.ts")).shareDialog({ range: s.range, frozen: fromSpan(period), params: (range) => params({ ...s, range }), text: `Traces: ${what || "all"}` });
     };
-    return [button({ text: "Saved views", icon: "bookmark", cls: "ghost sm hide-s", "aria-haspopup": "dialog", on: () => void views() }), button({ text: "Share", icon: "share-2", cls: "hide-s", "aria-haspopup": "dialog", on: () => void share() })];
+    return [button({ text: "Saved views", icon: "bookmark", cls: "ghost sm hide-s", "aria-haspopup": "dialog", on: () => void views() }), button({ text: "Share", icon: "share-2", cls: "hide-s", "aria-haspopup": "dialog", on: () => void share() }),
+      more(() => [{ text: "Share", icon: "share-2", on: () => void share() }, { text: "Saved views", icon: "bookmark", on: () => void views() }])];
   }
 
   private setUpControls() {

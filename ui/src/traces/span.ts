@@ -1,7 +1,7 @@
 // The drawer of a span: what it was, what belongs to it, and what was logged in it.
 import { explain, json } from "../lib/api.ts";
 import { boot, orgPath } from "../lib/boot.ts";
-import { button, h, visible } from "../lib/dom.ts";
+import { button, h, touch, visible } from "../lib/dom.ts";
 import { ago, duration, percent, plural } from "../lib/format.ts";
 import { copy, menu } from "../lib/layers.ts";
 import { levelOf, shortLevel } from "../lib/level.ts";
@@ -164,7 +164,7 @@ const section = (title: string, ...content: Node[]) => h("section", { class: "sd
 
 const fields = (list: [string, unknown][]) => h("dl", { class: "ft" }, list.map(([k, v]) => {
   const value = typeof v === "string" ? v : JSON.stringify(v);
-  return h("div", { class: "fr" }, h("dt", { title: visible(k) }, visible(k)), h("dd", null, visible(value.slice(0, 8000)), h("span", { class: "fa" }, button({ icon: "copy", label: `Copy the value of ${visible(k).slice(0, 80)}`, cls: "ghost icon sm", on: () => void copy(value, "Value copied") }))));
+  return h("div", { class: "fr", tabindex: touch() ? "-1" : null }, h("dt", { title: visible(k) }, visible(k)), h("dd", null, visible(value.slice(0, 8000)), h("span", { class: "fa" }, button({ icon: "copy", label: `Copy the value of ${visible(k).slice(0, 80)}`, cls: "ghost icon sm", on: () => void copy(value, "Value copied") }))));
 }));
 
 function link(l: Record<string, unknown>) {

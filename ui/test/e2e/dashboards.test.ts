@@ -230,8 +230,8 @@ test("dragged by pointer, and the time of a brush is the whole dashboard's", asy
   await until("it has moved", async () => Number((await panel(page, "Records").evaluate((e) => (e as HTMLElement).style.gridArea)).split("/")[0]) > 1);
   await page.getByRole("button", { name: "Discard" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Discard" }).click();
-  await until("it is drawn", async () => (await panel(page, "By level").locator(".u-over").count()) === 1 && (await panel(page, "By level").getAttribute("aria-busy")) === null);
-  const plot = (await panel(page, "By level").locator(".u-over").boundingBox())!;
+  let plot!: { x: number; y: number; width: number };
+  await until("it is drawn", async () => (await panel(page, "By level").locator(".u-over").count()) === 1 && (await panel(page, "By level").getAttribute("aria-busy")) === null && (plot = (await panel(page, "By level").locator(".u-over").boundingBox())!));
   await page.mouse.move(plot.x + plot.width * 0.5, plot.y + 40);
   await page.mouse.down();
   await page.mouse.move(plot.x + plot.width * 0.8, plot.y + 40, { steps: 5 });

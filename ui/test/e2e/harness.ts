@@ -125,6 +125,7 @@ export class Harness {
       await until("", async () => (found = await page.evaluate(overflow)).length === 0, 10_000).catch(() => assert.fail(`${name}: wider than ${width} px: ${found.join(", ")}`)); // what is drawn for a width may come some frames later
     }
     await page.setViewportSize(size);
+    assert.deepEqual(await page.evaluate(cutHard), [], `${name}: texts that are cut without an ellipsis`);
     for (const theme of ["light", "dark"] as const) {
       await page.emulateMedia({ colorScheme: theme, reducedMotion: "reduce" });
       await painted(page);
@@ -243,6 +244,14 @@ async function violations(page: Page): Promise<string[]> {
   });
 }
 
+/** Elements that are to end with an ellipsis, but lay out their text as a flexible box, which has none. */
+function cutHard(): string[] {
+  return [...document.querySelectorAll("*")].filter((e) => {
+    const s = getComputedStyle(e);
+    return s.textOverflow === "ellipsis" && /flex|grid/.test(s.display) && [...e.childNodes].some((n) => n.nodeType === Node.TEXT_NODE && n.textContent!.trim() !== "");
+  }).map((e) => e.outerHTML.slice(0, 160));
+}
+
 /** A phone, held upright. */
 export const phone: PageOptions = { width: 390, height: 844, touch: true };
 
@@ -264,3 +273,9 @@ export async function closes(page: Page, pane: string, open: () => Promise<unkno
   await hidden();
   assert.equal(page.url(), url, "the tap did something beneath");
 }
+
+/** The buttons of a part of a phone's page that a finger would miss: they cannot be seen, or are lower or narrower than 40 px. */
+export const missed = (page: Page, part: string) => page.locator(part).locator("button").evaluateAll((list) => list.filter((b) => {
+  const r = b.getBoundingClientRect();
+  return r.width > 0 && (r.height < 40 || r.width < 40 || !b.checkVisibility({ opacityProperty: true, visibilityProperty: true }));
+}).map((b) => `${b.getAttribute("aria-label") ?? b.textContent}: ${JSON.stringify(b.getBoundingClientRect())}`));

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { closes, copied, harness, keys, type Page, phone, seed, until } from "./harness.ts";
+import { closes, copied, harness, keys, missed, type Page, phone, seed, until } from "./harness.ts";
 
 let sent: Record<string, unknown>[] = [];
 
@@ -310,20 +310,50 @@ test("a double click in Saved views does nothing twice", async () => {
   assert.ok(await dialog.locator("[role=alert]").isHidden(), "nothing went wrong meanwhile");
 });
 
-test("messages have a place of their own: they cover neither the record nor anything else", async () => {
+test("messages are in the top bar: they cover nothing, and move nothing on the page; what the page shows anyway has none", async () => {
   const page = await open();
   await rows(page).first().click();
   await page.locator(".drawer .ft").waitFor();
-  for (const width of [1440, 1000, 390]) {
+  for (const width of [1440, 1000, 390, 320]) {
     await page.setViewportSize({ width, height: 844 });
+    const places = () => page.evaluate(() => [".main", ".drawer", "#palette", "#account"].map((s) => document.querySelector(s)!.getBoundingClientRect().toJSON() as object));
+    const before = await places();
     await page.getByRole("button", { name: "Copy a link to the record" }).click();
     await page.getByRole("button", { name: "Copy the record as JSON" }).click();
-    await page.locator(".toast", { hasText: "Record copied" }).last().waitFor();
-    const [drawer, box] = [(await page.locator(".drawer").boundingBox())!, (await page.locator(".toasts").boundingBox())!];
-    assert.ok(drawer.y + drawer.height <= box.y + 0.5 && box.y + box.height <= 844.5 && box.width <= width, `${width}: ${JSON.stringify([drawer, box])}`);
-    const covered = await page.evaluate(() => [...document.querySelectorAll<HTMLElement>(".toast")].flatMap((t) => { const r = t.getBoundingClientRect(), on = document.elementFromPoint(r.left + 4, r.top + r.height / 2); return on && t.contains(on) ? [] : [t.textContent]; }));
-    assert.deepEqual(covered, [], "nor are they covered");
+    const said = page.locator(".toast:visible");
+    await said.filter({ hasText: "Record copied" }).first().waitFor();
+    assert.deepEqual(await places(), before, `${width}: nothing moved`);
+    const over = await page.evaluate(() => {
+      const toast = document.querySelector(".toast")!, a = toast.getBoundingClientRect(), bar = document.querySelector(".topbar")!.getBoundingClientRect();
+      const covers = [...document.querySelectorAll("a,button,input")].filter((e) => { const b = e.getBoundingClientRect(); return !toast.contains(e) && e.checkVisibility() && b.width > 1 && a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom; });
+      const text = toast.querySelector("span")!;
+      return { covers: covers.map((e) => e.outerHTML.slice(0, 120)), inBar: a.top >= bar.top && a.bottom <= bar.bottom, legible: text.scrollHeight <= text.clientHeight + 2 && text.clientWidth > 40 };
+    });
+    assert.deepEqual(over, { covers: [], inBar: true, legible: true }, `${width}`);
   }
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await page.getByRole("button", { name: "Close the details" }).click();
+  await until("the messages end", async () => (await page.locator(".toast").count()) === 0);
+  await page.locator(".tops .v", { hasText: "error" }).first().click();
+  await page.locator(".chips .chip").waitFor();
+  await done(page);
+  assert.equal(await page.locator(".toast").count(), 0, "the filter is in sight");
+});
+
+test("an error is in the top bar where that has room for all of it, and else in a dialog", async () => {
+  const page = await open(undefined, { allow: [/status of 503/] });
+  await page.route("**/api/v1/preferences", (r) => r.fulfill({ status: 503, contentType: "application/json", body: '{"error":{"code":"unavailable","message":"the database does not answer, as it did not for the last minute"}}' }));
+  const text = /Kept on this page only\. .*the last minute/i;
+  await page.locator("#theme").click();
+  await page.locator(".topbar .toast.error", { hasText: text }).waitFor();
+  await page.getByRole("button", { name: "Close the message" }).click();
+  await page.setViewportSize({ width: 390, height: 844 });
+  await page.locator("#theme").click();
+  const dialog = page.getByRole("dialog", { name: "This did not work" });
+  await dialog.getByText(text).waitFor();
+  await dialog.getByRole("button", { name: "Close" }).click();
+  await dialog.waitFor({ state: "detached" });
+  assert.equal(await page.locator(".toast").count(), 0);
 });
 
 test("following: newest on top, scrolling away pauses and counts, L goes back to the newest", async () => {
@@ -475,4 +505,28 @@ test("a level that the legend shows alone becomes a filter; a link with its quer
   await page.getByRole("button", { name: "Share" }).click();
   await page.getByRole("button", { name: "Copy with the query" }).click();
   await copied(page, /level is error\nhttp/);
+});
+
+test("by a finger: what is shown on hovering is in sight, or not there; a tap on a share filters nothing out", async () => {
+  const page = await open(undefined, phone);
+  await page.getByRole("button", { name: "Fields", exact: true }).tap();
+  const value = page.locator(".fields .tops li", { hasText: "error" });
+  await value.waitFor();
+  assert.ok((await value.boundingBox())!.height >= 40);
+  assert.deepEqual(await missed(page, ".fields"), []);
+  await value.locator(".n").tap();
+  await value.getByRole("button", { name: "Without level error" }).tap();
+  await until("that alone filters", () => param(page, "f") === "level:not:error");
+  await done(page);
+  await page.getByRole("button", { name: "Close the fields" }).tap();
+  await rows(page).first().tap();
+  const row = page.locator(".drawer .fr", { hasText: "host.name" });
+  const copy = row.getByRole("button", { name: "Copy the value of host.name" });
+  await row.waitFor();
+  assert.equal(await copy.isVisible(), false);
+  await row.tap();
+  await copy.waitFor();
+  assert.deepEqual(await missed(page, ".drawer .dh"), []);
+  assert.deepEqual(await missed(page, ".drawer .fr"), []);
+  await t.audit(page, "logs, by a finger");
 });

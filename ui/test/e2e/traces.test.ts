@@ -1,7 +1,7 @@
 // The pages Traces, Trace and Services, with the traces of a shop, one of a hundred thousand spans, one with clocks that differ and one with hostile names.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { computing, copied, harness, keys, type Page, seed, until } from "./harness.ts";
+import { computing, copied, harness, keys, type Page, phone, seed, until } from "./harness.ts";
 import type { Trace } from "./seed.ts";
 
 let shop: Trace[], big: Trace, broken: Trace, failing: Trace;
@@ -292,6 +292,17 @@ test("a trace is shared as it is shown; in a narrow window it comes before the d
   await keys(page, "Escape");
   await page.locator(".wf-row[aria-selected=true] .wf-op").click();
   await drawer.getByText("Attributes (").waitFor();
+});
+
+test("on a phone what the heads have no room for is in a menu", async () => {
+  const page = await t.page(phone);
+  for (const [path, items] of [[`traces/${shop[0]!.id}`, ["Share", "Copy id", "JSON", "Fold all", "Unfold all"]], ["traces?from=now-30m", ["Share", "Saved views"]]] as const) {
+    await open(page, path);
+    await page.getByRole("button", { name: "More", exact: true }).tap();
+    assert.deepEqual(await page.getByRole("menuitem").allInnerTexts(), items);
+    await page.getByRole("menuitem", { name: "Share" }).tap();
+    await page.getByRole("dialog", { name: /^Share/ }).waitFor();
+  }
 });
 
 test("a trace as a picture", async () => {
