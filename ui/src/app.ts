@@ -65,6 +65,7 @@ const go = (page: string) => () => { location.href = page.startsWith("/") ? boot
 bind([
   { key: "mod+k", label: "Jump to, search, run", group: "Everywhere", run: (e) => { e.preventDefault(); void openPalette(); } },
   { key: "?", label: "Keys of this page", group: "Everywhere", run: () => help() },
+  { key: "F6", label: "To the last message", group: "Everywhere", run: (e) => { const b = $<HTMLElement>(".toast button"); if (b) { e.preventDefault(); b.focus(); } } },
   { key: "d", label: "Change the density", group: "Everywhere", run: nextDensity },
   ...(boot.org ? ([["l", "logs", "Logs"], ["m", "metrics", "Metrics"], ["t", "traces", "Traces"], ["d", "dashboards", "Dashboards"], ["s", "streams", "Streams"]] as const).map(([k, page, label]) => ({ key: `g ${k}`, label: `Go to ${label}`, group: "Go to", run: go(page) })) : []),
   ...(boot.installation ? ([["n", "nodes", "Nodes"], ["o", "ownership", "Ownership"]] as const).map(([k, page, label]) => ({ key: `g ${k}`, label: `Go to ${label}`, group: "Go to", run: go(`/cluster/${page}`) })) : []),

@@ -4,6 +4,7 @@ import { $, button, h, s } from "../lib/dom.ts";
 import { count, short } from "../lib/format.ts";
 import { dialog } from "../lib/layers.ts";
 import type { Level } from "../lib/level.ts";
+import { niceStep } from "../lib/time.ts";
 
 export interface Series { name: string; counts: number[]; total: number; level?: Level | ""; colour?: string; values?: string[] } // values: of the field, as they were sent; without them nothing can be filtered by the series
 
@@ -315,13 +316,6 @@ function ceiling(v: number) {
   const p = 10 ** Math.floor(Math.log10(v));
   for (const f of [1.2, 1.5, 1.8, 2.1, 2.4, 3, 4.5, 6, 7.5, 9, 12]) if (f * p >= v && (f * p) % 3 === 0) return f * p;
   return 15 * p;
-}
-
-/** How many buckets a label stands for: at least so many, and such that labels fall on round times. */
-function niceStep(width: number, least: number) {
-  const round = [1, 2, 5, 10, 20, 30, 50, 100, 200, 500].flatMap((m) => [m, m * 1000, m * 60_000]).concat([15 * 60_000, 36e5, 2 * 36e5, 3 * 36e5, 6 * 36e5, 12 * 36e5, 864e5, 2 * 864e5, 7 * 864e5, 30 * 864e5]).sort((a, b) => a - b);
-  for (const r of round) if (r >= width * least && r % width === 0) return r / width;
-  return least;
 }
 
 export function spanText(ms: number): string {

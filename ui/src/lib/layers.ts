@@ -131,10 +131,13 @@ export function toast(text: string, o: { error?: boolean; action?: { text: strin
   if (box.parentElement !== host) put(box, host);
   const end = () => t.remove(), said = h("span", { title: text }, text);
   const t = h("div", { class: `toast ${o.error ? "error" : ""}`.trim(), role: o.error ? "alert" : null }, icon(o.error ? "circle-alert" : "circle-check", "s"), said,
-    o.action && button({ text: o.action.text, cls: "sm", on: () => { end(); o.action!.on(); } }), button({ icon: "x", label: "Close the message", cls: "ghost icon sm", on: end }));
+    o.action && button({ text: o.action.text, cls: "sm", kbd: "F6", on: () => { end(); o.action!.on(); } }), button({ icon: "x", label: "Close the message", cls: "ghost icon sm", on: end }));
   box.prepend(t);
   if (o.error && said.scrollHeight > said.clientHeight + 2) { end(); void dialog("This did not work", (close) => [h("p", { class: "t2" }, text), h("div", { class: "acts" }, button({ text: "Close", cls: "primary", autofocus: true, on: () => close() }))]); }
-  if (!o.error) { announce(text); setTimeout(end, o.action ? 9000 : 4500); }
+  if (o.error) return;
+  announce(o.action ? `${text}. ${o.action.text}: F6` : text);
+  const gone = () => (t.contains(document.activeElement) ? void setTimeout(gone, 1000) : end()); // not from under the reader's focus
+  setTimeout(gone, o.action ? 9000 : 4500);
 }
 
 /** Puts text on the clipboard, and says so; browsers offer it over HTTPS and on localhost only. */

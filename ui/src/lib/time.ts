@@ -161,3 +161,11 @@ function tickText(t: number, unit: Unit, z: string): string {
   if (unit === "d" || floor(t, "d", z) === t) return formatTime(t, { time: false, zone: z }).slice(5);
   return formatTime(t, { date: false, zone: z, seconds: unit === "s" || unit === "ms", ms: unit === "ms" });
 }
+
+/** How many buckets a label stands for: at least so many, and such that labels fall on round times. */
+export function niceStep(width: number, least: number) {
+  const sixtieths = [1, 2, 5, 10, 15, 20, 30];
+  const round = [...[1, 2, 5, 10, 20, 50, 100, 200, 500], ...sixtieths.map((s) => s * 1000), ...sixtieths.map((m) => m * 60_000), ...[1, 2, 3, 6, 12].map((h) => h * 36e5), ...[1, 2, 7, 30].map((d) => d * 864e5)];
+  for (const r of round) if (r >= width * least && r % width === 0) return r / width;
+  return least;
+}

@@ -25,10 +25,10 @@ export function formatValue(v: number | null | undefined, unit = ""): string {
 }
 
 /**
- * Whether values of the unit add up over the steps of a chart. Counts do. Rates and shares do not: their sum grows with the number of steps, so that it is
- * another one in a wider window, and it is no amount of anything.
+ * Whether values of the unit add up over the steps of a chart. Counts do. Rates, shares and durations (averages and quantiles mostly) do not: their sum grows
+ * with the number of steps, so that it is another one in a wider window, and it is no amount of anything.
  */
-export const addsUp = (unit = "") => !(unit in rates || /^((bin)?Bps|bps|percent|percentunit|ratio)$|\/s$/.test(unit));
+export const addsUp = (unit = "") => !(unit in rates || unit in times || /^((bin)?Bps|bps|percent|percentunit|ratio)$|\/s$/.test(unit));
 
 const number = (v: number) => (Math.abs(v) < 1000 && !Number.isInteger(v) ? trim(v) : short(v));
 const round = (v: number) => (Math.abs(v) < 1000 ? Number(v.toPrecision(3)) : v);

@@ -516,7 +516,10 @@ test("sharing: links, curl and Grafana; a saved view; a panel of a dashboard; th
   await page.getByRole("button", { name: "Add to dashboard" }).click();
   await page.locator("#dash option", { hasText: "Shop" }).waitFor({ state: "attached" });
   await page.getByRole("button", { name: "Add", exact: true }).click();
-  await page.locator(".toast", { hasText: "Panel added" }).waitFor();
+  const open_ = page.locator(".toast", { hasText: "Panel added" }).getByRole("button", { name: "Open" });
+  await open_.waitFor();
+  await page.keyboard.press("F6"); // a message's action is one key away
+  await until("Open has the focus", () => open_.evaluate((b) => b === document.activeElement));
   const { dashboards } = await t.node.json<{ dashboards: { id: string; name: string }[] }>("GET", "/dashboards"), shop = dashboards.find((d) => d.name === "Shop")!;
   const { body } = await t.node.json<{ body: { time?: { from: string }; panels: { grid: { x: number; y: number }; options?: { unit?: string } }[] } }>("GET", `/dashboards/${shop.id}`);
   assert.equal(body.time?.from, "now-3h", "a new dashboard begins with the page's range of time");

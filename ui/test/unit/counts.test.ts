@@ -38,3 +38,8 @@ test("records without a level join those that have none; an empty stream begins 
   assert.equal(empty.starts.length, Math.ceil(900_500 / empty.width));
   assert.equal(countOn(empty, [{ t: begin + 900_000, ...seriesName("WARN") }], begin + 900_500).total, 1);
 });
+
+test("times below a histogram are whole seconds, minutes or hours apart", async () => {
+  const { niceStep } = await import("../../src/lib/time.ts");
+  for (const [width, least, apart] of [[10_000, 9, 120_000], [1000, 12, 15_000], [30_000, 7, 300_000], [60_000, 7, 600_000], [100, 3, 500], [3600_000, 5, 6 * 3600_000]] as const) assert.equal(niceStep(width, least) * width, apart);
+});

@@ -120,10 +120,10 @@ test("values with units", async () => {
   assert.deepEqual(["1", "", "{request}", "By", "constructor"].map(unitText), ["", "", "request", "By", "constructor"]);
 });
 
-test("what adds up over the steps of a chart has a sum; rates and shares have none", async () => {
+test("what adds up over the steps of a chart has a sum; rates, shares and durations have none", async () => {
   const { addsUp } = await import("../../src/lib/units.ts");
-  for (const unit of ["", "short", "bytes", "s", "widgets", "constructor"]) assert.ok(addsUp(unit), unit);
-  for (const unit of ["/s", "reqps", "rows/s", "Bps", "bps", "opm", "hertz", "percent", "percentunit", "ratio"]) assert.ok(!addsUp(unit), unit);
+  for (const unit of ["", "short", "bytes", "widgets", "constructor"]) assert.ok(addsUp(unit), unit);
+  for (const unit of ["/s", "reqps", "rows/s", "Bps", "bps", "opm", "hertz", "percent", "percentunit", "ratio", "s", "ms"]) assert.ok(!addsUp(unit), unit);
 });
 
 test("a time at the right edge has no text that would be cut", async () => {
