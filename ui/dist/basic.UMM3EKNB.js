@@ -1,1 +1,0 @@
-import"./c.NBHSRUGG.js";import"./c.JX476QQJ.js";

@@ -1,0 +1,1 @@
+import"./c.AJJR2BLZ.js";import"./c.ZWLQM73E.js";

@@ -1,1 +1,0 @@
-import{a,b,c,d,e}from"./c.4J5TURFQ.js";import"./c.6DFT5GEM.js";import"./c.M5FQ55NN.js";import"./c.JX476QQJ.js";export{a as aggregations,d as contextOf,b as functions,c as modifiers,e as promqlComplete};

@@ -1,1 +1,0 @@
-import"./c.OVY4GDTA.js";import"./c.WRLEYS74.js";import"./c.ZYP4AB4J.js";import"./c.BMQZPBCI.js";import"./c.3K4JPN75.js";import"./c.SJLQEVXC.js";import"./c.6DFT5GEM.js";import"./c.M5FQ55NN.js";import"./c.JX476QQJ.js";
