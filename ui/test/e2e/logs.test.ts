@@ -520,8 +520,8 @@ test("by a finger: what is shown on hovering is in sight, or not there; a tap on
   await done(page);
   await page.getByRole("button", { name: "Close the fields" }).tap();
   await rows(page).first().tap();
-  const row = page.locator(".drawer .fr", { hasText: "host.name" });
-  const copy = row.getByRole("button", { name: "Copy the value of host.name" });
+  const row = page.locator(".drawer .fr", { has: page.locator("dt[title=service]") }); // which every record has
+  const copy = row.getByRole("button", { name: "Copy the value of service" });
   await row.waitFor();
   assert.equal(await copy.isVisible(), false);
   await row.tap();
