@@ -273,6 +273,12 @@ func BenchmarkMerge(b *testing.B) {
 		{"200,000 series of one name", func(b *testing.B) string {
 			return inputs(b, 20, func(i int) *millstream.Batch { return manySeries(i*10_000, 10_000, 2) })
 		}},
+		{"two series of 40 M samples", func(b *testing.B) string {
+			return inputs(b, 20, func(i int) *millstream.Batch { return longSeries(2, i*20*2_000_000, 2_000_000) })
+		}},
+		{"two series of 40 M samples interleaved", func(b *testing.B) string {
+			return inputs(b, 20, func(i int) *millstream.Batch { return longSeries(2, i, 2_000_000) })
+		}},
 		{"100,000 series of one name in each", func(b *testing.B) string {
 			return repeated(b, 20, 1, func(int) *millstream.Batch { return manySeries(0, 100_000, 1) })
 		}},

@@ -222,3 +222,13 @@ func manySeries(first, n, ticks int) *millstream.Batch {
 	}
 	return &millstream.Batch{Samples: s}
 }
+
+// longSeries is n series of one name with a sample every 40 ms, from a tick of 2 ms on.
+func longSeries(n, from, ticks int) *millstream.Batch {
+	b := manySeries(0, n, ticks)
+	begin := b.Samples.Time[0]
+	for i := range b.Samples.Time {
+		b.Samples.Time[i] = begin + int64(from)*2 + int64(i/n)*40
+	}
+	return b
+}
