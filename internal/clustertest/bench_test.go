@@ -26,56 +26,60 @@ func batch(first, n int) []byte {
 }
 
 // BenchmarkIngestPerCPU writes batches of 500 records to sixteen streams and counts the processor time of every process of the product. It is for the ratio of
-// the two shapes, whatever the machine: rows per CPU second behind a router and two intakes, and of a standalone node. The senders are as many as keep the
-// processors busy: with fewer, processes sleep and wake between batches, and that would be counted.
+// the two shapes, whatever the machine: rows per CPU second behind a router and two intakes, and of a standalone node. Sixteen senders keep two processors busy;
+// with four, processes sleep and wake between batches, three of them more often than one.
 func BenchmarkIngestPerCPU(b *testing.B) {
-	const rows, streams, senders = 500, 16, 16
-	for _, shape := range []string{"standalone", "cluster"} {
-		b.Run(shape, func(b *testing.B) {
-			var entry *mstest.Node
-			var all []*mstest.Node
-			if shape == "standalone" {
-				entry = mstest.Start(b)
-				all = []*mstest.Node{entry}
-			} else {
-				c := mstest.StartCluster(b, mstest.ClusterOptions{}, "router", "intake*2", "querier")
-				entry = c.Router()
-				all = append(c.Of("router"), c.Of("intake")...)
-			}
-			bodies := make([][]byte, 64)
-			for i := range bodies {
-				bodies[i] = batch(i*rows, rows)
-			}
-			send := func(n int) {
-				var wg sync.WaitGroup
-				for s := range senders {
-					wg.Go(func() {
-						for i := s; i < n; i += senders {
-							status, body := entry.Do("POST", fmt.Sprintf("/api/v1/intake/json/bench-%d", i%streams), entry.Token, "application/x-ndjson", bodies[i%len(bodies)])
-							if status != http.StatusOK {
-								b.Errorf("status %d: %s", status, body)
-								return
-							}
-						}
-					})
-				}
-				wg.Wait()
-			}
-			send(2 * streams)
-			cpu := func() (sum time.Duration) {
-				for _, n := range all {
-					sum += n.CPU()
-				}
-				return sum
-			}
-			before := cpu()
-			b.ResetTimer()
-			send(b.N)
-			used := cpu() - before
-			b.ReportMetric(float64(b.N*rows)/used.Seconds(), "rows/CPU-s")
-			b.ReportMetric(0, "ns/op")
-		})
+	for _, senders := range []int{4, 16} {
+		for _, shape := range []string{"standalone", "cluster"} {
+			b.Run(fmt.Sprintf("%s/%d senders", shape, senders), func(b *testing.B) { ingestPerCPU(b, shape, senders) })
+		}
 	}
+}
+
+func ingestPerCPU(b *testing.B, shape string, senders int) {
+	const rows, streams = 500, 16
+	var entry *mstest.Node
+	var all []*mstest.Node
+	if shape == "standalone" {
+		entry = mstest.Start(b)
+		all = []*mstest.Node{entry}
+	} else {
+		c := mstest.StartCluster(b, mstest.ClusterOptions{}, "router", "intake*2", "querier")
+		entry = c.Router()
+		all = append(c.Of("router"), c.Of("intake")...)
+	}
+	bodies := make([][]byte, 64)
+	for i := range bodies {
+		bodies[i] = batch(i*rows, rows)
+	}
+	send := func(n int) {
+		var wg sync.WaitGroup
+		for s := range senders {
+			wg.Go(func() {
+				for i := s; i < n; i += senders {
+					status, body := entry.Do("POST", fmt.Sprintf("/api/v1/intake/json/bench-%d", i%streams), entry.Token, "application/x-ndjson", bodies[i%len(bodies)])
+					if status != http.StatusOK {
+						b.Errorf("status %d: %s", status, body)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+	}
+	send(2 * streams)
+	cpu := func() (sum time.Duration) {
+		for _, n := range all {
+			sum += n.CPU()
+		}
+		return sum
+	}
+	before := cpu()
+	b.ResetTimer()
+	send(b.N)
+	used := cpu() - before
+	b.ReportMetric(float64(b.N*rows)/used.Seconds(), "rows/CPU-s")
+	b.ReportMetric(0, "ns/op")
 }
 
 // BenchmarkSmallQuery asks the same small question of a standalone node and through a router, in turns, and tells the medians.

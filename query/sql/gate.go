@@ -180,6 +180,7 @@ func (g *Gate) parse(ctx context.Context, statement string) (node, error) {
 }
 
 func syntaxError(statement string, p *parsed) error {
+	// The type is DuckDB's name for the error of a statement that is no SELECT: its serializer takes nothing else.
 	if p.Type == "not implemented" && strings.Contains(p.Message, "SELECT") {
 		return invalid(statement, 0, "", "only one SELECT statement is allowed (SHOW TABLES and DESCRIBE <stream> are answered as well)%s", pivotNote(statement))
 	}

@@ -46,7 +46,7 @@ export function menu(anchor: HTMLElement, items: MenuItem[], o: { label?: string
     if (it.rule) return h("hr", { role: "separator" });
     if (it.heading) return h("p", { class: "mh", role: "presentation" }, it.text);
     const role = it.checked === undefined ? "menuitem" : "menuitemradio";
-    const inner = [it.checked !== undefined ? icon(it.checked ? "check" : "minus", it.checked ? "s" : "s off") : it.icon && icon(it.icon, "s"), h("span", { class: "ell" }, it.text), it.kbd && h("kbd", null, it.kbd), it.end && h("span", { class: "end muted" }, it.end)];
+    const inner = [it.checked !== undefined ? icon(it.checked ? "check" : it.icon ?? "minus", it.checked || it.icon ? "s" : "s off") : it.icon && icon(it.icon, "s"), h("span", { class: "ell" }, it.text), it.kbd && h("kbd", null, it.kbd), it.end && h("span", { class: "end muted" }, it.end)];
     const attrs = { role, tabindex: "-1", "aria-checked": it.checked === undefined ? undefined : String(it.checked), class: it.danger ? "danger" : null };
     return it.href ? h("a", { ...attrs, href: it.href }, inner) : h("button", { ...attrs, type: "button", onclick: () => { close(); it.on?.(); } }, inner);
   });

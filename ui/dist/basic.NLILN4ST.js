@@ -1,0 +1,1 @@
+import"./c.FRKUJRYJ.js";import"./c.CA5KZSYX.js";

@@ -1,1 +1,0 @@
-import"./c.AJJR2BLZ.js";import"./c.ZWLQM73E.js";

@@ -1,0 +1,1 @@
+import{a,b,c,d,e}from"./c.HETMTWW2.js";import"./c.REQUDRCL.js";import"./c.XPBNHDS3.js";import"./c.CA5KZSYX.js";export{a as aggregations,d as contextOf,b as functions,c as modifiers,e as promqlComplete};

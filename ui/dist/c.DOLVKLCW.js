@@ -1,1 +1,0 @@
-import{a,b,c,d,e}from"./c.6NO34JSJ.js";import"./c.LV33K4KE.js";import"./c.67XCGD6B.js";import"./c.ZWLQM73E.js";export{a as aggregations,d as contextOf,b as functions,c as modifiers,e as promqlComplete};

@@ -1,1 +1,0 @@
-import"./c.BZF3P5MV.js";import"./c.D6DYPKO6.js";import"./c.2CV45KHQ.js";import"./c.YKNZCT7Z.js";import"./c.G2RL2DS2.js";import"./c.SJLQEVXC.js";import"./c.LV33K4KE.js";import"./c.67XCGD6B.js";import"./c.ZWLQM73E.js";
