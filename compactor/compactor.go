@@ -35,7 +35,7 @@ type catalog interface {
 type merges interface {
 	MergeCandidates(ctx context.Context, id millstream.StreamID) ([]store.Candidate, error)
 	ReplaceSegments(ctx context.Context, r store.Replacement) error
-	ExpireOld(ctx context.Context, id millstream.StreamID, fallbackDays int) (int64, error)
+	ExpireOld(ctx context.Context, node millstream.NodeID, incarnation int64, id millstream.StreamID, fallbackDays int) (int64, error)
 	StreamByID(ctx context.Context, id millstream.StreamID) (store.Stream, error)
 }
 

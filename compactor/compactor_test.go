@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/segment/metrics"
@@ -240,6 +241,27 @@ func TestFencedCompactorPublishesNothing(t *testing.T) {
 	}
 	if n := len(w.objects()); n != 4 {
 		t.Fatalf("%d objects, want the 4 packs", n)
+	}
+}
+
+// An older process of a node does not know by which retention its successor was started.
+func TestFencedCompactorExpiresNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	st := w.stream(millstream.Logs, "app")
+	w.flush(part{st, rows(0, 10, time.Now().Add(-10*24*time.Hour))})
+	c := w.compactor(func(c *Config) { c.RetentionDays, c.Incarnation = 7, func() int64 { return 1 } })
+	if _, err := w.store.StartNode(ctx, w.node); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Compact(ctx, string(st.ID)); !errors.Is(err, store.ErrFenced) {
+		t.Fatalf("error %v, want fenced", err)
+	}
+	if got := w.live(st); len(got) != 1 {
+		t.Fatalf("%d live segments, want 1", len(got))
+	}
+	if n := testutil.ToFloat64(c.metrics.expired); n != 0 {
+		t.Fatalf("%v segments are counted as expired", n)
 	}
 }
 

@@ -25,7 +25,7 @@ import (
 // after all have ended; what failed is due again.
 func (c *Compactor) Compact(ctx context.Context, stream string) error {
 	id := millstream.StreamID(stream)
-	n, err := c.cfg.Catalog.ExpireOld(ctx, id, c.cfg.RetentionDays)
+	n, err := c.cfg.Catalog.ExpireOld(ctx, c.cfg.Node, c.cfg.Incarnation(), id, c.cfg.RetentionDays)
 	if err != nil {
 		return err
 	}

@@ -169,9 +169,10 @@ func mergedParams(r Replacement) db.InsertMergedParams {
 }
 
 // ExpireOld takes the segments out of the catalog whose last record is older than the stream's retention: its own, else its organization's, else fallback, in
-// days; 0 keeps for ever. A sealed day goes as a whole, with its last record. It returns how many segments went. Who changes a retention and is told so can rely on it.
-func (s *Store) ExpireOld(ctx context.Context, id millstream.StreamID, fallback int) (int64, error) {
-	n, err := s.expireOld(ctx, id, fallback)
+// days; 0 keeps for ever. A sealed day goes as a whole, with its last record. It returns how many segments went. Who changes a retention and is told so can rely on it,
+// and so can who starts a node with another fallback: what an older process of the node would expire is ErrFenced, and stays.
+func (s *Store) ExpireOld(ctx context.Context, node millstream.NodeID, incarnation int64, id millstream.StreamID, fallback int) (int64, error) {
+	n, err := s.expireOld(ctx, node, incarnation, id, fallback)
 	if errors.Is(err, pgx.ErrNoRows) || errors.Is(err, errRetention) { // the stream was deleted meanwhile; or the next round looks again
 		return 0, nil
 	}
@@ -180,8 +181,8 @@ func (s *Store) ExpireOld(ctx context.Context, id millstream.StreamID, fallback 
 
 var errRetention = errors.New("the retention was changed meanwhile")
 
-// expireOld is one transaction. Only if something expires is the retention locked and read again: rounds without are many.
-func (s *Store) expireOld(ctx context.Context, id millstream.StreamID, fallback int) (n int64, err error) {
+// expireOld is one transaction. Only if something expires is the fence checked, and the retention locked and read again: rounds without are many, and locks are written.
+func (s *Store) expireOld(ctx context.Context, node millstream.NodeID, incarnation int64, id millstream.StreamID, fallback int) (n int64, err error) {
 	err = s.tx(ctx, func(q *db.Queries) error {
 		if err := q.ShareStreams(ctx); err != nil { // a deletion locks the stream first and then its segments
 			return err
@@ -204,6 +205,9 @@ func (s *Store) expireOld(ctx context.Context, id millstream.StreamID, fallback 
 		}
 		sealed, err := q.ExpireOldManifests(ctx, db.ExpireOldManifestsParams{StreamID: string(id), Before: before})
 		if n = rows + sealed; err != nil || n == 0 {
+			return err
+		}
+		if err := checkFence(ctx, q, node, incarnation); err != nil {
 			return err
 		}
 		still, err := q.LockRetention(ctx, string(id))

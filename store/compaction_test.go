@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -104,7 +105,7 @@ func TestRetentionIsLengthenedWhileSegmentsExpire(t *testing.T) {
 	check(t, err)
 	expired := make(chan error, 1)
 	go func() {
-		_, err := w.ExpireOld(ctx, st.ID, 30)
+		_, err := w.ExpireOld(ctx, w.node.ID, w.node.Incarnation, st.ID, 30)
 		expired <- err
 	}()
 	waiting(t, url)
@@ -130,6 +131,44 @@ func TestRetentionIsLengthenedWhileSegmentsExpire(t *testing.T) {
 	}
 	if !before {
 		check(t, <-told)
+	}
+}
+
+// TestANodeIsStartedAnewWhileItsSegmentsExpire: a process that is fenced only while its transaction waits expires nothing, rows and sealed days alike.
+func TestANodeIsStartedAnewWhileItsSegmentsExpire(t *testing.T) {
+	t.Parallel()
+	url := storetest.URL(t)
+	w := worldOf(t, storetest.Open(t, url))
+	st := w.stream("app")
+	w.publish(w.flush(0, 10, st), store.Published) // its records are of 1970
+	if n := must(w.SealDay(ctx, st.ID, 0, 0, 1))(t); n != 1 {
+		t.Fatalf("%d segments were sealed, want 1", n)
+	}
+	w.publish(w.flush(10, 20, st), store.Published)
+	conn, err := pgx.Connect(ctx, url)
+	check(t, err)
+	defer func() { check(t, conn.Close(ctx)) }()
+	slow, err := conn.Begin(ctx) // whom the compactor waits for
+	check(t, err)
+	_, err = slow.Exec(ctx, "SELECT 1 FROM segment_rows WHERE stream_id = $1 FOR UPDATE", st.ID)
+	check(t, err)
+	old := w.node
+	expired := make(chan error, 1)
+	go func() {
+		_, err := w.ExpireOld(ctx, old.ID, old.Incarnation, st.ID, 30)
+		expired <- err
+	}()
+	waiting(t, url)
+	w.start()
+	check(t, slow.Commit(ctx))
+	if err := <-expired; !errors.Is(err, store.ErrFenced) {
+		t.Fatalf("got %v, want ErrFenced", err)
+	}
+	if n := len(w.live(st)); n != 2 {
+		t.Fatalf("%d live segments, want 2", n)
+	}
+	if n := must(w.ExpireOld(ctx, w.node.ID, w.node.Incarnation, st.ID, 30))(t); n != 2 || len(w.live(st)) != 0 {
+		t.Fatalf("the newer process expired %d segments, want 2", n)
 	}
 }
 

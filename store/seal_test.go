@@ -401,10 +401,10 @@ func TestASealedDayExpires(t *testing.T) {
 	m.put(st, 2, 5)
 	must(m.SealDay(ctx, st.ID, 2, 0, 1))(t)
 	key := m.of(st)[0].Index.Key
-	if n := must(m.ExpireOld(ctx, st.ID, 36_500))(t); n != 0 {
+	if n := must(m.ExpireOld(ctx, m.node.ID, m.node.Incarnation, st.ID, 36_500))(t); n != 0 {
 		t.Fatalf("%d segments expired too early", n)
 	}
-	if n := must(m.ExpireOld(ctx, st.ID, 1))(t); n != 5 {
+	if n := must(m.ExpireOld(ctx, m.node.ID, m.node.Incarnation, st.ID, 1))(t); n != 5 {
 		t.Fatalf("%d segments expired, want 5", n)
 	}
 	clear(m.live)
