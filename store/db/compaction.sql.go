@@ -87,7 +87,7 @@ WHERE a.action = 'organization.delete' AND a.outcome = 'ok' AND a.at > now() - m
     AND NOT EXISTS (SELECT 1 FROM organizations o WHERE o.id = a.org_id)
 `
 
-// As the audit log has them. It is read as a whole: once in hours.
+// As the audit log has them; an index holds these entries and no others, so the words must stay as they are there.
 func (q *Queries) DeletedOrganizations(ctx context.Context, ageSecs float64) ([]string, error) {
 	rows, err := q.db.Query(ctx, deletedOrganizations, ageSecs)
 	if err != nil {

@@ -14,7 +14,7 @@ SELECT DISTINCT m.org_id FROM manifests m WHERE m.state <> 'live'
 ORDER BY 1;
 
 -- name: DeletedOrganizations :many
--- As the audit log has them. It is read as a whole: once in hours.
+-- As the audit log has them; an index holds these entries and no others, so the words must stay as they are there.
 SELECT DISTINCT a.org_id::text AS org_id FROM audit a
 WHERE a.action = 'organization.delete' AND a.outcome = 'ok' AND a.at > now() - make_interval(secs => @age_secs::float8) AND a.org_id IS NOT NULL
     AND NOT EXISTS (SELECT 1 FROM organizations o WHERE o.id = a.org_id);
