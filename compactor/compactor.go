@@ -117,6 +117,7 @@ type Compactor struct {
 
 	mu         sync.Mutex
 	knownSince time.Time // since when all nodes are seen to know manifests; see sealable
+	missing    map[millstream.SegmentID]missing
 }
 
 // New makes a compactor; it does nothing by itself: Jobs says what to call when.
@@ -142,7 +143,9 @@ func New(cfg Config) *Compactor {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Compactor{cfg: cfg, log: cfg.Log.With("component", "compactor"), metrics: newInstruments(cfg.Registerer), groups: make(chan struct{}, cfg.Groups), page: pageObjects}
+	c := &Compactor{cfg: cfg, log: cfg.Log.With("component", "compactor"), groups: make(chan struct{}, cfg.Groups), page: pageObjects, missing: map[millstream.SegmentID]missing{}}
+	c.metrics = newInstruments(cfg.Registerer, c.countMissing)
+	return c
 }
 
 // step calls the test hook.

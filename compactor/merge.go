@@ -37,6 +37,7 @@ func (c *Compactor) Compact(ctx context.Context, stream string) error {
 	if err != nil {
 		return err
 	}
+	c.leaveOut(ctx, id, all)
 	groups := Plan(all, c.cfg.Now(), c.cfg.TargetSize)
 	if err := c.chooseFilters(ctx, id, groups); err != nil {
 		return err
@@ -81,7 +82,7 @@ func (c *Compactor) chooseFilters(ctx context.Context, id millstream.StreamID, g
 	return nil
 }
 
-// merge makes one merge and counts how it ended. A lost race is no error: somebody else did the work.
+// merge makes one merge and counts how it ended. A lost race is no error: somebody else did the work. Nor is a missing object: it was told, and the next round merges the others.
 func (c *Compactor) merge(ctx context.Context, g *Group) error {
 	tier := tiers[g.Level]
 	began := time.Now()
@@ -90,6 +91,9 @@ func (c *Compactor) merge(ctx context.Context, g *Group) error {
 	case errors.Is(err, store.ErrLostRace):
 		c.metrics.lost.WithLabelValues(tier).Inc()
 		c.log.Info("a merge lost its race and is discarded", "tier", tier, "stream", g.Inputs[0].Stream, "error", err)
+		return nil
+	case errors.Is(err, errMissing):
+		c.metrics.failures.WithLabelValues(tier).Inc()
 		return nil
 	case err != nil:
 		c.metrics.failures.WithLabelValues(tier).Inc()
@@ -167,14 +171,14 @@ func (c *Compactor) write(ctx context.Context, g *Group, data, index *os.File) (
 	}()
 	for i := range g.Inputs {
 		h, err := c.cfg.Segments.Get(ctx, g.Inputs[i].Segment)
-		if err != nil {
-			if millstream.KindOf(err) == millstream.NotFound { // collected after the plan
-				err = millstream.Wrap(millstream.Conflict, store.ErrLostRace, "%s", err)
-			}
-			return out, nil, err
+		if err == nil {
+			handles = append(handles, h)
+			err = h.Complete(ctx)
 		}
-		handles = append(handles, h)
-		if err := h.Complete(ctx); err != nil {
+		if millstream.KindOf(err) == millstream.NotFound {
+			err = c.gone(ctx, g.Inputs, err)
+		}
+		if err != nil {
 			return out, nil, err
 		}
 	}

@@ -20,8 +20,9 @@ type instruments struct {
 	rebuilds                  *prometheus.CounterVec
 }
 
-func newInstruments(r prometheus.Registerer) *instruments {
+func newInstruments(r prometheus.Registerer, missing func() float64) *instruments {
 	f := promauto.With(r)
+	f.NewGaugeFunc(prometheus.GaugeOpts{Name: "millstream_compactor_missing_segments", Help: "live segments that this node knows to lack an object in the store: they are not merged, and queries of them fail; an operator must look"}, missing)
 	tier := []string{"tier"}
 	counter := func(name, help string) prometheus.Counter {
 		return f.NewCounter(prometheus.CounterOpts{Name: name, Help: help})

@@ -51,7 +51,7 @@ func Plan(all []store.Candidate, now time.Time, target int64) []Group {
 	ofMetrics := len(all) > 0 && all[0].Signal == millstream.Metrics
 	days := map[int64][]store.Candidate{}
 	for _, c := range all {
-		if !c.Sealed && level(&c, target) < grown {
+		if !c.Kept && level(&c, target) < grown {
 			days[dayOf(&c)] = append(days[dayOf(&c)], c)
 		}
 	}

@@ -62,6 +62,9 @@ func (r *rebuilding) all(ctx context.Context, page []store.Outdated) error {
 		if g.Version > 0 && g.Age < rebuildWait && level(&g.Candidate, r.c.cfg.TargetSize) < grown {
 			continue
 		}
+		if r.c.dataless(g.Segment) {
+			continue
+		}
 		r.note(r.run(ctx, g))
 		if err := ctx.Err(); err != nil {
 			return errors.Join(r.first, err)
@@ -101,7 +104,7 @@ func (r *rebuilding) sealed(ctx context.Context, org string) error {
 	return r.first
 }
 
-// run rebuilds one index within the node's slots, and takes no less time than the rate allows. That somebody else was first is no error.
+// run rebuilds one index within the node's slots, and takes no less time than the rate allows. That somebody else was first is no error, nor is missing data, which was told.
 func (r *rebuilding) run(ctx context.Context, g *store.Outdated) error {
 	c := r.c
 	select {
@@ -112,6 +115,13 @@ func (r *rebuilding) run(ctx context.Context, g *store.Outdated) error {
 	began := time.Now()
 	err := r.rebuild(ctx, g)
 	<-c.groups
+	if millstream.KindOf(err) == millstream.NotFound {
+		err = c.gone(ctx, []store.Candidate{g.Candidate}, err)
+	}
+	if errors.Is(err, errMissing) {
+		c.metrics.rebuilds.WithLabelValues("failed").Inc()
+		return nil
+	}
 	if errors.Is(err, store.ErrLostRace) {
 		c.log.Info("a rebuilt index lost its race and is discarded", "segment", g.ID, "error", err)
 		c.metrics.rebuilds.WithLabelValues("lost").Inc()

@@ -34,8 +34,12 @@ func (c *Compactor) Seal(ctx context.Context, stream string) error {
 	if err != nil {
 		return err
 	}
+	absent := c.missingOf(id, all)
 	var errs []error
 	for _, day := range restingDays(all, c.cfg.Now(), c.cfg.TargetSize) {
+		if slices.ContainsFunc(all, func(g store.Candidate) bool { _, ok := absent[g.ID]; return ok && dayOf(&g) == day }) {
+			continue // its row may be ended by hand
+		}
 		n, err := c.cfg.Catalog.SealDay(ctx, id, day, sealAge, leastSeal)
 		if err != nil {
 			errs = append(errs, err)
@@ -73,7 +77,7 @@ func (c *Compactor) sealable(ctx context.Context) (bool, error) {
 func restingDays(all []store.Candidate, now time.Time, target int64) (days []int64) {
 	count := map[int64]int{}
 	for i := range all {
-		if d := dayOf(&all[i]); d != wide && !all[i].Sealed && all[i].Age >= sealAge && now.UnixNano() >= (d+1)*dayLength+int64(sealRest) {
+		if d := dayOf(&all[i]); d != wide && !all[i].Kept && all[i].Age >= sealAge && now.UnixNano() >= (d+1)*dayLength+int64(sealRest) {
 			count[d]++
 		}
 	}

@@ -125,7 +125,7 @@ func TestRestingDays(t *testing.T) {
 		of(9, leastSeal, nil),
 		of(8, leastSeal-1, nil),
 		of(7, leastSeal, func(c *store.Candidate) { c.Level = young }),            // to be merged
-		of(6, leastSeal, func(c *store.Candidate) { c.Sealed = true }),            // sealed already
+		of(6, leastSeal, func(c *store.Candidate) { c.Kept = true }),              // sealed already
 		of(5, leastSeal, func(c *store.Candidate) { c.MinTime -= 2 * dayLength }), // of no day
 		of(4, leastSeal, func(c *store.Candidate) { c.Age = sealAge - 1 }),        // a flush may be repeated
 		of(3, leastSeal+5, nil),
@@ -152,7 +152,7 @@ func TestMetricsAreNotMergedOverSealedOnes(t *testing.T) {
 	if got := Plan([]store.Candidate{first, last}, now, DefaultTargetSize); len(got) != 1 || len(got[0].Inputs) != 2 {
 		t.Fatalf("%+v, want one merge of both", got)
 	}
-	between.Sealed = true
+	between.Kept = true
 	if got := Plan([]store.Candidate{first, last, between}, now, DefaultTargetSize); len(got) != 0 {
 		t.Fatalf("%+v, want none", got)
 	}

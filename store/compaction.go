@@ -20,8 +20,8 @@ var ErrLostRace = errors.New("the merge's inputs are gone")
 // Candidate is a live segment that may be merged.
 type Candidate struct {
 	millstream.Segment
-	Age    time.Duration // since it was published, by the database's clock
-	Sealed bool          // in a manifest: it is not merged, but a merge of metrics may not jump over it
+	Age  time.Duration // since it was published, by the database's clock
+	Kept bool          // as a sealed one is: it is not merged, but a merge of metrics may not jump over it
 }
 
 // Bytes is how many bytes of objects the segment takes.
@@ -71,7 +71,7 @@ func (s *Store) MergeCandidates(ctx context.Context, id millstream.StreamID) ([]
 			}
 		}
 		err = s.eachSealed(ctx, q, beside, func(g millstream.Segment) error {
-			out = append(out, Candidate{Segment: g, Sealed: true})
+			out = append(out, Candidate{Segment: g, Kept: true})
 			return nil
 		})
 		return out, err

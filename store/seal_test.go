@@ -368,7 +368,7 @@ func TestSealedObstacles(t *testing.T) {
 		got := must(m.MergeCandidates(ctx, st.ID))(t)
 		n := 0
 		for _, c := range got {
-			if c.Sealed {
+			if c.Kept {
 				n++
 			}
 		}
