@@ -14,21 +14,22 @@ const wholeBlock = 8 << 20
 
 // blockReader reads a block of the index from its start to its end.
 type blockReader struct {
-	buf   []byte // what is held
-	piece int    // how much of a large block is
-	in    decoder
-	place int // in the block, of the end of buf
-	entry blockEntry
-	more  io.Reader // the rest; nil if there is none
-	sum   hash.Hash32
-	zstd  *zstd.Decoder // of blocks that are read piece by piece, for all of them
+	buf    []byte // what is held
+	packed []byte // room for what it is compressed to
+	piece  int    // how much of a large block is
+	in     decoder
+	place  int // in the block, of the end of buf
+	entry  blockEntry
+	more   io.Reader // the rest; nil if there is none
+	sum    hash.Hash32
+	zstd   *zstd.Decoder // of blocks that are read piece by piece, for all of them
 }
 
 // open begins to read a block, piece by piece if it is larger than whole.
 func (b *blockReader) open(r *Reader, e blockEntry, whole int) (err error) {
 	b.entry, b.more, b.piece = e, nil, max(whole/32, 1)
 	if e.raw <= whole {
-		if b.buf, err = r.readBlock(e); err != nil {
+		if b.buf, err = r.unpackBlock(e, &b.packed, b.buf); err != nil {
 			return err
 		}
 		b.in, b.place = decoder{b: b.buf}, len(b.buf)

@@ -3,6 +3,7 @@ package metrics
 import (
 	"testing"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/millstream/millstream/segment/metrics/metricstest"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 )
@@ -46,6 +47,7 @@ func BenchmarkXOR(b *testing.B) {
 	var chunks []*chunkenc.XORChunk
 	var page []byte
 	raw, packed, samples := 0, 0, 0
+	pages := encoders.Get().(*zstd.Encoder)
 	for _, r := range benchRuns() {
 		for from := 0; from < len(r.Times); from += 120 {
 			c := chunkenc.NewXORChunk()
@@ -58,7 +60,7 @@ func BenchmarkXOR(b *testing.B) {
 			}
 			chunks, raw, samples = append(chunks, c), raw+len(c.Bytes()), samples+120
 			if page = append(page, c.Bytes()...); len(page) > pageBytes {
-				packed += len(encoders.EncodeAll(page, nil))
+				packed += len(pages.EncodeAll(page, nil))
 				page = page[:0]
 			}
 		}

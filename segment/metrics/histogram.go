@@ -128,6 +128,14 @@ func (d *decoder) byte() byte {
 }
 
 func (d *decoder) uvarint() uint64 {
+	if b := d.b; len(b) > 0 && b[0] < 0x80 { // most are small, and this much is inlined
+		d.b = b[1:]
+		return uint64(b[0])
+	}
+	return d.longUvarint()
+}
+
+func (d *decoder) longUvarint() uint64 {
 	x, w := binary.Uvarint(d.b)
 	if w <= 0 {
 		d.fail()

@@ -7,8 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/klauspost/compress/zstd"
 )
 
 // The index object is a row of blocks, each compressed with zstd, a directory, and a trailer:
@@ -66,14 +64,12 @@ type blockEntry struct {
 	sum    uint32
 }
 
-// indexBuilder collects the index of rows that come in order.
+// indexBuilder writes the index of rows that come in order.
 type indexBuilder struct {
-	out      []byte // finished blocks
-	blocks   []blockEntry
+	blockWriter
 	names    []nameEntry
-	block    []byte // series of the current block
 	name     string
-	key      string
+	key      []byte // of the series before
 	rows     []byte // rows of the current series
 	seriesN  int    // rows of the current series
 	rowCount int64
@@ -86,24 +82,11 @@ type indexBuilder struct {
 	pages             []page
 	dataSize, samples int64
 	min, max          int64
-	zstd              *zstd.Encoder
 }
 
-func (b *indexBuilder) init() {
+func (b *indexBuilder) init(out io.Writer) {
+	b.out = out
 	b.labels, b.eachLabel = map[string]map[string]struct{}{}, b.collected
-	b.zstd = encoders
-}
-
-// encoders compresses blocks; EncodeAll of one encoder may be used by many at once. Keys are front coded already: a slower level makes few
-// series up to 7 % smaller, and many series of one name 8 % larger.
-var encoders = mustEncoder()
-
-func mustEncoder() *zstd.Encoder {
-	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(2), zstd.WithEncoderCRC(false))
-	if err != nil {
-		panic(err) // the options are constants
-	}
-	return e
 }
 
 // beginRow adds a row and says whether it is the first of its series.
@@ -124,20 +107,20 @@ func (b *indexBuilder) beginName(name string) {
 	if b.any && name == b.name {
 		return
 	}
-	if len(b.block) >= blockBytes {
+	if b.length() >= blockBytes {
 		b.endBlock()
 	}
-	b.any, b.name, b.key = true, name, ""
-	b.names = append(b.names, nameEntry{name: name, at: place{len(b.blocks), len(b.block)}, firstRow: b.rowCount})
+	b.any, b.name, b.key = true, name, b.key[:0]
+	b.names = append(b.names, nameEntry{name: name, at: place{len(b.blocks), b.length()}, firstRow: b.rowCount})
 }
 
 // nextKey writes the key of a series after the previous one's, as the length of what they share and the rest.
 func (b *indexBuilder) nextKey(key string) {
-	n := sharedPrefix(b.key, key)
+	n := sharedPrefix(stringOf(b.key), key)
 	b.block = binary.AppendUvarint(b.block, uint64(n))
 	b.block = binary.AppendUvarint(b.block, uint64(len(key)-n))
 	b.block = append(b.block, key[n:]...)
-	b.key = key
+	b.key = append(b.key[:n], key[n:]...)
 	if b.labels == nil {
 		return
 	}
@@ -165,26 +148,16 @@ func (b *indexBuilder) nextKey(key string) {
 func (b *indexBuilder) endSeries() {
 	b.block = binary.AppendUvarint(b.block, uint64(b.seriesN))
 	b.block = append(b.block, b.rows...)
+	b.spill()
 	n := &b.names[len(b.names)-1]
 	n.series++
 	n.rows += int64(b.seriesN)
 	b.seriesN = 0
 }
 
-func (b *indexBuilder) endBlock() {
-	b.addBlock(b.block)
-	b.block = b.block[:0]
-}
-
-func (b *indexBuilder) addBlock(raw []byte) int {
-	at := len(b.out)
-	b.out = b.zstd.EncodeAll(raw, b.out)
-	b.blocks = append(b.blocks, blockEntry{offset: int64(at), size: len(b.out) - at, raw: len(raw), sum: crc32.Checksum(b.out[at:], castagnoli)})
-	return len(b.blocks) - 1
-}
-
-func (b *indexBuilder) write(w io.Writer) error {
-	if len(b.block) > 0 {
+// close writes what is left of the index.
+func (b *indexBuilder) close() error {
+	if b.length() > 0 {
 		b.endBlock()
 	}
 	list, err := b.addLabels()
@@ -204,11 +177,12 @@ func (b *indexBuilder) write(w io.Writer) error {
 		dir = binary.AppendUvarint(dir, uint64(e.raw))
 		dir = binary.LittleEndian.AppendUint32(dir, e.sum)
 	}
-	out := append(b.out, dir...)
-	out = binary.LittleEndian.AppendUint32(out, uint32(len(dir)))
-	out = binary.LittleEndian.AppendUint32(out, crc32.Checksum(dir, castagnoli))
-	_, err = w.Write(append(out, indexMagic...))
-	return err
+	end := binary.LittleEndian.AppendUint32(dir, uint32(len(dir)))
+	end = binary.LittleEndian.AppendUint32(end, crc32.Checksum(dir, castagnoli))
+	if b.err == nil {
+		_, b.err = b.out.Write(append(end, indexMagic...))
+	}
+	return b.err
 }
 
 // addLabels adds the value blocks and returns the labels block.
@@ -220,21 +194,22 @@ func (b *indexBuilder) addLabels() ([]byte, error) {
 			if labels > 0 {
 				list = binary.AppendUvarint(list, uint64(values))
 			}
-			if len(b.block) >= blockBytes {
+			if b.length() >= blockBytes {
 				b.endBlock()
 			}
 			list = appendString(list, label)
 			list = binary.AppendUvarint(list, uint64(len(b.blocks)))
-			list = binary.AppendUvarint(list, uint64(len(b.block)))
+			list = binary.AppendUvarint(list, uint64(b.length()))
 			last, labels, values = label, labels+1, 0
 		}
 		b.block = appendString(b.block, value)
+		b.spill()
 		values++
 	})
 	if labels > 0 {
 		list = binary.AppendUvarint(list, uint64(values))
 	}
-	if len(b.block) > 0 {
+	if b.length() > 0 {
 		b.endBlock()
 	}
 	return append(binary.AppendUvarint(nil, uint64(labels)), list...), err

@@ -162,19 +162,25 @@ func (r *Reader) block(i int) ([]byte, error) {
 }
 
 func (r *Reader) readBlock(e blockEntry) ([]byte, error) {
-	var packed []byte
+	return r.unpackBlock(e, new([]byte), make([]byte, 0, e.raw))
+}
+
+// unpackBlock reads a block into raw, by way of packed; either is made anew if it is too small.
+func (r *Reader) unpackBlock(e blockEntry, packed *[]byte, raw []byte) ([]byte, error) {
+	var b []byte
 	if r.tail != nil && e.offset >= r.tailAt {
-		packed = r.tail[e.offset-r.tailAt:][:e.size]
+		b = r.tail[e.offset-r.tailAt:][:e.size]
 	} else {
-		packed = make([]byte, e.size)
-		if err := readFull(r.index, packed, e.offset); err != nil {
+		b = resize(*packed, e.size)
+		*packed = b
+		if err := readFull(r.index, b, e.offset); err != nil {
 			return nil, err
 		}
 	}
-	if crc32.Checksum(packed, castagnoli) != e.sum {
+	if crc32.Checksum(b, castagnoli) != e.sum {
 		return nil, errDamaged("a block of the index")
 	}
-	raw, err := decoders.DecodeAll(packed, make([]byte, 0, e.raw))
+	raw, err := decoders.DecodeAll(b, slices.Grow(raw[:0], e.raw))
 	if err != nil || len(raw) != e.raw {
 		return nil, errDamaged("a block of the index")
 	}

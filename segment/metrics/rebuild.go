@@ -19,7 +19,7 @@ func Rebuild(index io.Writer, data io.ReaderAt, size int64) (segment.Info, error
 		return segment.Info{}, millstream.Wrap(millstream.Internal, err, "the segment is damaged: its Parquet footer")
 	}
 	w := &writer{index: newCounter(index)}
-	w.builder.init()
+	w.builder.init(&w.index)
 	w.info.MinTime, w.info.MaxTime = math.MaxInt64, math.MinInt64
 	if err := w.indexRows(f); err != nil {
 		return segment.Info{}, err
@@ -76,11 +76,11 @@ func (w *writer) indexRow(r *row) error {
 		if w.started {
 			w.builder.endSeries()
 		}
-		w.lastKey = string(r.Labels)
+		w.lastKey = append(w.lastKey[:0], r.Labels...)
 	}
 	w.started, w.lastName = true, r.Name
 	c := Chunk{Min: r.Min, Max: r.Max, Count: int(r.Count), Enc: Encoding(r.Encoding), Data: r.Chunk}
-	w.builder.beginRow(r.Name, w.lastKey, &c)
+	w.builder.beginRow(r.Name, stringOf(w.lastKey), &c)
 	w.note(&c)
 	return nil
 }

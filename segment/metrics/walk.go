@@ -14,16 +14,12 @@ import (
 // position is the series on which a walk stands.
 type position struct {
 	name, key string
+	shared    int     // how many bytes of the key the one before it begins with as well; otherName if it has another name
 	chunks    []Chunk // in the order in which they were written
 	exemplars []millstream.Exemplar
 }
 
-func (p *position) compare(q *position) int {
-	if c := strings.Compare(p.name, q.name); c != 0 {
-		return c
-	}
-	return strings.Compare(p.key, q.key)
-}
+const otherName = -1
 
 // walker walks over all series of a source, by name and key.
 type walker interface {
@@ -45,6 +41,8 @@ func walk(s Source, whole int) (walker, error) {
 type headWalk struct {
 	families []*family // not begun
 	series   []*headSeries
+	key      string // of the last one; the name is the same if follows is set
+	follows  bool
 }
 
 func (h *Head) walk() *headWalk {
@@ -64,10 +62,14 @@ func (w *headWalk) next(p *position) (bool, error) {
 			return false, nil
 		}
 		w.series = slices.SortedFunc(slices.Values(w.families[0].series), func(a, b *headSeries) int { return strings.Compare(a.key, b.key) })
-		w.families = w.families[1:]
+		w.families, w.follows = w.families[1:], false
 	}
 	s := w.series[0]
 	w.series = w.series[1:]
+	if p.shared = otherName; w.follows {
+		p.shared = sharedPrefix(w.key, s.key)
+	}
+	w.key, w.follows = s.key, true
 	x, open := s.snapshot()
 	p.name, p.key, p.chunks, p.exemplars = x.Name, x.Key, open.chunks(x.Chunks), p.exemplars[:0]
 	if s.extra != nil {
@@ -146,7 +148,10 @@ func (w *readerWalk) series(p *position) bool {
 		return false
 	}
 	w.key = append(w.key[:shared], rest...)
-	p.name, p.key = w.names[0].name, stringOf(w.key)
+	p.name, p.key, p.shared = w.names[0].name, stringOf(w.key), int(shared)
+	if w.left+1 == w.names[0].series {
+		p.shared = otherName
+	}
 	return true
 }
 
@@ -250,6 +255,7 @@ type labelWalk struct {
 	r       *Reader
 	entries []labelEntry // the current one and those after it
 	left    int          // values of the current label that are left
+	value   []byte       // the last one
 	block   int          // that is read; -1 before the first
 	whole   int          // up to which size blocks are held as a whole
 	in      blockReader
@@ -271,7 +277,7 @@ func (w *labelWalk) next(p *position) (bool, error) {
 	for {
 		rest := d.b
 		if v := d.bytes(d.count(1)); !d.bad {
-			p.name, p.key = w.entries[0].name, stringOf(v)
+			w.at(p, v)
 			return true, nil
 		}
 		if more, err := w.in.fill(rest); err != nil {
@@ -279,6 +285,16 @@ func (w *labelWalk) next(p *position) (bool, error) {
 		} else if !more {
 			return false, errDamaged("the values of a label")
 		}
+	}
+}
+
+// at puts p on a value of the current label.
+func (w *labelWalk) at(p *position, value []byte) {
+	shared := sharedPrefix(stringOf(w.value), stringOf(value))
+	w.value = append(w.value[:shared], value[shared:]...)
+	p.name, p.key, p.shared = w.entries[0].name, stringOf(w.value), shared
+	if w.left+1 == w.entries[0].values {
+		p.shared = otherName
 	}
 }
 

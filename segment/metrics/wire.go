@@ -84,13 +84,6 @@ func AppendSeries(dst []byte, list []Series) []byte {
 	return dst
 }
 
-func sharedPrefix(a, b string) (n int) {
-	for n < len(a) && n < len(b) && a[n] == b[n] {
-		n++
-	}
-	return n
-}
-
 // appendRow appends what is known of a chunk beside its bytes, after a chunk of the same series that ended at last.
 func appendRow(dst []byte, c *Chunk, last int64) []byte {
 	dst = append(dst, byte(c.Enc))

@@ -1,10 +1,12 @@
 package metrics
 
 import (
+	"cmp"
 	"encoding/hex"
 	"io"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/segment"
@@ -24,7 +26,7 @@ type row struct {
 	Max      int64  `parquet:"max_time,delta"`
 	Count    int32  `parquet:"samples,delta"`
 	Encoding int32  `parquet:"encoding,dict"`
-	Chunk    []byte `parquet:"chunk,plain"`
+	Chunk    []byte `parquet:"chunk,plain,zstd"`
 }
 
 const (
@@ -43,7 +45,7 @@ type writer struct {
 	parquet     *parquet.GenericWriter[row]
 	builder     indexBuilder
 	rows        []row
-	bytes       []byte // of the chunks of rows
+	bytes       []byte // of the labels and chunks of rows
 	inGroup     int
 	floats      run
 	sorted      []ranked
@@ -52,7 +54,7 @@ type writer struct {
 	enc         encoder
 	it          Iterator
 	lastName    string
-	lastKey     string
+	lastKey     []byte
 	started     bool
 	info        segment.Info
 	samples     int64
@@ -86,20 +88,21 @@ func newWriter(data, index io.Writer) *writer {
 	w.parquet = parquet.NewGenericWriter[row](&w.data,
 		parquet.DataPageVersion(1),
 		parquet.PageBufferSize(pageBytes),
-		parquet.Compression(&zstd.Codec{Level: zstd.SpeedDefault}),
+		parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}), // of all but the chunks: of sorted label sets it is the smaller one as well
+		parquet.DataPageStatistics(false), // which would be four copies of a chunk a page; the column index has those of the other columns
 		parquet.SkipPageBounds("chunk"), parquet.SkipPageBounds("labels"),
 		parquet.CreatedBy("millstream", "1", ""))
-	w.builder.init()
+	w.builder.init(&w.index)
 	w.info.MinTime, w.info.MaxTime = math.MaxInt64, math.MinInt64
 	return w
 }
 
-// series writes one series. Series must come in order, each once. The key stays with the writer.
+// series writes one series. Series must come in order, each once.
 func (w *writer) series(s *position) error {
-	if w.started && (&position{name: w.lastName, key: w.lastKey}).compare(s) >= 0 {
+	if w.started && cmp.Or(strings.Compare(w.lastName, s.name), strings.Compare(stringOf(w.lastKey), s.key)) >= 0 {
 		return millstream.Errorf(millstream.Internal, "series are not in order: %q after %q", s.key, w.lastKey)
 	}
-	w.started, w.lastName, w.lastKey = true, s.name, s.key
+	w.started, w.lastName, w.lastKey = true, s.name, append(w.lastKey[:0], s.key...)
 	before := w.builder.rowCount
 	if err := w.chunks(s.chunks); err != nil {
 		return err
@@ -114,7 +117,7 @@ func (w *writer) series(s *position) error {
 		return nil
 	}
 	w.builder.endSeries()
-	return nil
+	return w.builder.err
 }
 
 // chunks writes the samples of a series as rows, of chunks in the order in which they were written.
@@ -208,13 +211,11 @@ func (w *writer) flushFloats() error {
 	return w.row(&c)
 }
 
-// row adds a row of the current series. The bytes of the chunk are copied, since rows are written some at a time.
+// row adds a row of the current series. Its bytes are copied, since rows are written some at a time.
 func (w *writer) row(c *Chunk) error {
-	from := len(w.bytes)
-	w.bytes = append(w.bytes, c.Data...)
-	r := row{Name: w.lastName, Min: c.Min, Max: c.Max, Count: int32(c.Count), Encoding: int32(c.Enc), Chunk: w.bytes[from:len(w.bytes):len(w.bytes)]}
-	if w.builder.beginRow(w.lastName, w.lastKey, c) {
-		r.Labels = bytesOf(w.lastKey)
+	r := row{Name: w.lastName, Min: c.Min, Max: c.Max, Count: int32(c.Count), Encoding: int32(c.Enc), Chunk: w.copied(c.Data)}
+	if w.builder.beginRow(w.lastName, stringOf(w.lastKey), c) {
+		r.Labels = w.copied(w.lastKey)
 	}
 	w.rows = append(w.rows, r)
 	w.note(c)
@@ -222,6 +223,13 @@ func (w *writer) row(c *Chunk) error {
 		return nil
 	}
 	return w.flushRows()
+}
+
+// copied is a copy of bytes that lasts until the rows are written.
+func (w *writer) copied(b []byte) []byte {
+	from := len(w.bytes)
+	w.bytes = append(w.bytes, b...)
+	return w.bytes[from:len(w.bytes):len(w.bytes)]
 }
 
 // note counts a row into what is said of the whole.
@@ -258,11 +266,11 @@ func (w *writer) close() (segment.Info, error) {
 	return w.closeIndex()
 }
 
-// closeIndex writes the index.
+// closeIndex ends the index.
 func (w *writer) closeIndex() (segment.Info, error) {
 	w.builder.dataSize, w.builder.samples = w.data.n, w.samples
 	w.builder.min, w.builder.max = w.info.MinTime, w.info.MaxTime
-	if err := w.builder.write(&w.index); err != nil {
+	if err := w.builder.close(); err != nil {
 		return segment.Info{}, err
 	}
 	w.info.Rows = w.samples
