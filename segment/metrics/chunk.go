@@ -147,6 +147,9 @@ func constant(vs []float64) bool {
 
 // decimal finds the power of ten that makes integers of the values and fills e.ints and e.exceptions. ok is false if more than one in eight is an exception.
 func (e *encoder) decimal(vs []float64) (exp int, ok bool) {
+	if e.integers(vs) {
+		return 0, true
+	}
 	misfits, allowed := 0, len(vs)/8
 	for _, v := range vs {
 		x := exp
@@ -159,11 +162,6 @@ func (e *encoder) decimal(vs []float64) (exp int, ok bool) {
 			return 0, false
 		}
 	}
-	e.exceptions = e.exceptions[:0]
-	if cap(e.ints) < len(vs) {
-		e.ints = make([]int64, max(len(vs), maxChunkSamples))
-	}
-	e.ints = e.ints[:len(vs)]
 	previous := int64(0)
 	for i, v := range vs {
 		if fits(v, exp) && math.Float64bits(v) != 1<<63 {
@@ -174,6 +172,19 @@ func (e *encoder) decimal(vs []float64) (exp int, ok bool) {
 		e.ints[i] = previous
 	}
 	return exp, len(e.exceptions) <= max(allowed, 1)
+}
+
+// integers fills e.ints and e.exceptions if all values are integers.
+func (e *encoder) integers(vs []float64) bool {
+	e.ints, e.exceptions = resize(e.ints, len(vs)), e.exceptions[:0]
+	for i, v := range vs {
+		x := int64(v)
+		if float64(x) != v || x >= 1<<62 || x <= -1<<62 || x == 0 && math.Signbit(v) {
+			return false
+		}
+		e.ints[i] = x
+	}
+	return true
 }
 
 // fits says whether v is exactly an integer divided by 10^exp. It is false for NaN and infinities; -0 has to be told apart by its bits.

@@ -89,12 +89,21 @@ func (b *indexBuilder) init(out io.Writer) {
 	b.labels, b.eachLabel = map[string]map[string]struct{}{}, b.collected
 }
 
-// beginRow adds a row and says whether it is the first of its series.
-func (b *indexBuilder) beginRow(name, key string, c *Chunk) (first bool) {
+// follows says whether a series comes after those that have rows, and how many bytes its key shares with that of the last of them if both have one name.
+func (b *indexBuilder) follows(name, key string) (shared int, ok bool) {
+	if !b.any || name != b.name {
+		return 0, !b.any || name > b.name
+	}
+	n := sharedPrefix(stringOf(b.key), key)
+	return n, n < len(key) && (n == len(b.key) || key[n] > b.key[n])
+}
+
+// beginRow adds a row and says whether it is the first of its series. What its key shares is what follows said.
+func (b *indexBuilder) beginRow(name, key string, shared int, c *Chunk) (first bool) {
 	if first = b.seriesN == 0; first {
 		b.rows, b.lastMax = b.rows[:0], 0
 		b.beginName(name)
-		b.nextKey(key)
+		b.nextKey(key, shared)
 	}
 	b.rows = appendRow(b.rows, c, b.lastMax)
 	b.lastMax = c.Max
@@ -114,9 +123,8 @@ func (b *indexBuilder) beginName(name string) {
 	b.names = append(b.names, nameEntry{name: name, at: place{len(b.blocks), b.length()}, firstRow: b.rowCount})
 }
 
-// nextKey writes the key of a series after the previous one's, as the length of what they share and the rest.
-func (b *indexBuilder) nextKey(key string) {
-	n := sharedPrefix(stringOf(b.key), key)
+// nextKey writes the key of a series after the previous one's, as the length of what they share, n, and the rest.
+func (b *indexBuilder) nextKey(key string, n int) {
 	b.block = binary.AppendUvarint(b.block, uint64(n))
 	b.block = binary.AppendUvarint(b.block, uint64(len(key)-n))
 	b.block = append(b.block, key[n:]...)

@@ -29,10 +29,14 @@ func merge(data, index io.Writer, in []Source, whole int) (segment.Info, error) 
 	if readers, ok := readersOf(in); ok {
 		w.builder.labels, w.builder.eachLabel = nil, func(add func(label, value string)) error { return mergeLabels(readers, whole, add) }
 	}
-	var at position
+	var at position // of several inputs
 	for m.take() {
-		at.join(m.same)
-		if err := w.series(&at); err != nil {
+		s := &m.same[0].position
+		if len(m.same) > 1 || len(s.exemplars) > 0 {
+			at.join(m.same)
+			s = &at
+		}
+		if err := w.series(s); err != nil {
 			return segment.Info{}, err
 		}
 		if err := m.pass(); err != nil {

@@ -159,20 +159,24 @@ func (o *overlap) sort() {
 	}
 }
 
-// mergeKeys merges two sorted lists. Which of them has the next key is a matter of chance, so the loop counts instead of branching.
+// mergeKeys merges two sorted lists without a common key. Which of them has the next one is a matter of chance, so the loop counts instead of branching, and it works
+// from both ends at once, neither of which waits for the other. While both lists have keys, the least and the greatest are two.
 func mergeKeys(dst, a, b []uint64) {
-	i, j := 0, 0
-	for i < len(a) && j < len(b) {
-		x, y := a[i], b[j]
-		fromB := 0
+	i, j, p, q := 0, 0, len(a), len(b)
+	for i < p && j < q {
+		x, y, u, v := a[i], b[j], a[p-1], b[q-1]
+		first, last := 0, 0 // 1 if it is b's
 		if y < x {
-			fromB = 1
+			first = 1
 		}
-		dst[i+j] = min(x, y)
-		i, j = i+1-fromB, j+fromB
+		if v > u {
+			last = 1
+		}
+		dst[i+j], dst[p+q-1] = min(x, y), max(u, v)
+		i, j, p, q = i+1-first, j+first, p-1+last, q-last
 	}
-	n := copy(dst[i+j:], a[i:])
-	copy(dst[i+j+n:], b[j:])
+	n := copy(dst[i+j:], a[i:p])
+	copy(dst[i+j+n:], b[j:q])
 }
 
 // addFloats adds samples to the chunk that is being filled, and writes those that are full. starts is nil if no start times are known.

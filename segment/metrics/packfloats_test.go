@@ -83,3 +83,47 @@ func comparePoints(t *testing.T, seed uint64, cs []Chunk, want map[int64]floatPo
 		}
 	}
 }
+
+// Two lists are merged as sorting them together does, whichever is longer, earlier, or empty.
+func TestMergeKeys(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 5))
+	for round := range 2000 {
+		var lists [2][]uint64
+		bias := rng.IntN(3)
+		for k := range uint64(rng.IntN(60)) {
+			to := rng.IntN(2)
+			if rng.IntN(4) < bias {
+				to = round % 2
+			}
+			lists[to] = append(lists[to], k)
+		}
+		a, b := lists[0], lists[1]
+		got := make([]uint64, len(a)+len(b))
+		mergeKeys(got, a, b)
+		for i := range got {
+			if got[i] != uint64(i) {
+				t.Fatalf("%v and %v are merged to %v", a, b, got)
+			}
+		}
+	}
+}
+
+// Values are taken for integers at once exactly if each is one that the decimal form holds with exponent 0.
+func TestIntegers(t *testing.T) {
+	values := []float64{0, math.Copysign(0, -1), 1, -1, 0.5, 1 << 53, 1<<53 + 2, 1<<62 - 512, 1 << 62, -(1<<62 - 512), -1 << 62, 1 << 63, -1 << 63, 1e300, -1e300, math.Inf(1), math.Inf(-1), math.NaN(), math.SmallestNonzeroFloat64}
+	for _, v := range values {
+		var e encoder
+		want := fits(v, 0) && math.Float64bits(v) != 1<<63
+		if got := e.integers([]float64{7, v}); got != want {
+			t.Errorf("%v: %v, want %v", v, got, want)
+		} else if got && (e.ints[0] != 7 || e.ints[1] != int64(v) || len(e.exceptions) > 0) {
+			t.Errorf("%v: %v, exceptions %v", v, e.ints, e.exceptions)
+		}
+		r := &run{Times: []int64{1, 2}, Values: []float64{7, v}}
+		c := packFloats(&e, r)
+		var f floats
+		if err := f.load(&c); err != nil || math.Float64bits(f.vs[1]) != math.Float64bits(v) {
+			t.Errorf("%v is read as %v, %v", v, f.vs, err)
+		}
+	}
+}

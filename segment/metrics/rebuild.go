@@ -60,7 +60,7 @@ func (w *writer) indexRows(f *parquet.File) (err error) {
 		}
 		clear(rows)
 	}
-	if !w.started {
+	if w.builder.rowCount == 0 {
 		return errDamaged("the data holds no rows")
 	}
 	w.builder.endSeries()
@@ -72,15 +72,18 @@ func (w *writer) indexRow(r *row) error {
 	if r.Count < 0 || r.Count > maxSampleCount || r.Encoding < 0 || r.Encoding > math.MaxUint8 {
 		return errDamaged("a row of the data")
 	}
-	if len(r.Labels) > 0 {
-		if w.started {
-			w.builder.endSeries()
-		}
-		w.lastKey = append(w.lastKey[:0], r.Labels...)
+	if len(r.Labels) > 0 && w.builder.rowCount > 0 {
+		w.builder.endSeries()
 	}
-	w.started, w.lastName = true, r.Name
+	shared := 0
+	if w.builder.seriesN == 0 {
+		var ok bool
+		if shared, ok = w.builder.follows(r.Name, stringOf(r.Labels)); !ok {
+			return errDamaged("the order of the data")
+		}
+	}
 	c := Chunk{Min: r.Min, Max: r.Max, Count: int(r.Count), Enc: Encoding(r.Encoding), Data: r.Chunk}
-	w.builder.beginRow(r.Name, stringOf(w.lastKey), &c)
+	w.builder.beginRow(r.Name, stringOf(r.Labels), shared, &c)
 	w.note(&c)
 	return nil
 }

@@ -1,12 +1,10 @@
 package metrics
 
 import (
-	"cmp"
 	"encoding/hex"
 	"io"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/millstream/millstream"
 	"github.com/millstream/millstream/segment"
@@ -53,9 +51,8 @@ type writer struct {
 	hists       histogramPacker
 	enc         encoder
 	it          Iterator
-	lastName    string
-	lastKey     []byte
-	started     bool
+	name, key   string // of the current series
+	shared      int    // what its key has in common with the one before it
 	info        segment.Info
 	samples     int64
 }
@@ -88,8 +85,10 @@ func newWriter(data, index io.Writer) *writer {
 	w.parquet = parquet.NewGenericWriter[row](&w.data,
 		parquet.DataPageVersion(1),
 		parquet.PageBufferSize(pageBytes),
-		parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}), // of all but the chunks: of sorted label sets it is the smaller one as well
-		parquet.DataPageStatistics(false), // which would be four copies of a chunk a page; the column index has those of the other columns
+		// The level is that of all columns but the chunks. Of sorted label sets it is the smaller one as well.
+		parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}),
+		// They would be four chunks in the header of a page. The column index has those of the other columns.
+		parquet.DataPageStatistics(false),
 		parquet.SkipPageBounds("chunk"), parquet.SkipPageBounds("labels"),
 		parquet.CreatedBy("millstream", "1", ""))
 	w.builder.init(&w.index)
@@ -99,10 +98,11 @@ func newWriter(data, index io.Writer) *writer {
 
 // series writes one series. Series must come in order, each once.
 func (w *writer) series(s *position) error {
-	if w.started && cmp.Or(strings.Compare(w.lastName, s.name), strings.Compare(stringOf(w.lastKey), s.key)) >= 0 {
-		return millstream.Errorf(millstream.Internal, "series are not in order: %q after %q", s.key, w.lastKey)
+	shared, ok := w.builder.follows(s.name, s.key)
+	if !ok {
+		return millstream.Errorf(millstream.Internal, "series are not in order: %q after %q", s.key, w.builder.key)
 	}
-	w.started, w.lastName, w.lastKey = true, s.name, append(w.lastKey[:0], s.key...)
+	w.name, w.key, w.shared = s.name, s.key, shared
 	before := w.builder.rowCount
 	if err := w.chunks(s.chunks); err != nil {
 		return err
@@ -213,9 +213,9 @@ func (w *writer) flushFloats() error {
 
 // row adds a row of the current series. Its bytes are copied, since rows are written some at a time.
 func (w *writer) row(c *Chunk) error {
-	r := row{Name: w.lastName, Min: c.Min, Max: c.Max, Count: int32(c.Count), Encoding: int32(c.Enc), Chunk: w.copied(c.Data)}
-	if w.builder.beginRow(w.lastName, stringOf(w.lastKey), c) {
-		r.Labels = w.copied(w.lastKey)
+	r := row{Name: w.name, Min: c.Min, Max: c.Max, Count: int32(c.Count), Encoding: int32(c.Enc), Chunk: w.copied(c.Data)}
+	if w.builder.beginRow(w.name, w.key, w.shared, c) {
+		r.Labels = w.copied(bytesOf(w.key))
 	}
 	w.rows = append(w.rows, r)
 	w.note(c)
