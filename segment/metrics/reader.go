@@ -180,7 +180,7 @@ func (r *Reader) unpackBlock(e blockEntry, packed *[]byte, raw []byte) ([]byte, 
 	if crc32.Checksum(b, castagnoli) != e.sum {
 		return nil, errDamaged("a block of the index")
 	}
-	raw, err := decoders.DecodeAll(b, slices.Grow(raw[:0], e.raw))
+	raw, err := decoders.DecodeAll(b, resize(raw, e.raw)[:0])
 	if err != nil || len(raw) != e.raw {
 		return nil, errDamaged("a block of the index")
 	}

@@ -155,14 +155,15 @@ func (m *merger) pass() error {
 
 // sharedPrefix is how many bytes both begin with.
 func sharedPrefix(a, b string) (n int) {
-	most := min(len(a), len(b))
-	for ; n+8 <= most; n += 8 {
-		if x := binary.LittleEndian.Uint64(bytesOf(a[n:])) ^ binary.LittleEndian.Uint64(bytesOf(b[n:])); x != 0 {
-			return n + bits.TrailingZeros64(x)/8
+	x, y := bytesOf(a), bytesOf(b)
+	for len(x) >= 8 && len(y) >= 8 {
+		if d := binary.LittleEndian.Uint64(x) ^ binary.LittleEndian.Uint64(y); d != 0 {
+			return n + bits.TrailingZeros64(d)/8
 		}
+		x, y, n = x[8:], y[8:], n+8
 	}
-	for n < most && a[n] == b[n] {
-		n++
+	for len(x) > 0 && len(y) > 0 && x[0] == y[0] {
+		x, y, n = x[1:], y[1:], n+1
 	}
 	return n
 }
