@@ -89,12 +89,14 @@ func (b *indexBuilder) init(out io.Writer) {
 	b.labels, b.eachLabel = map[string]map[string]struct{}{}, b.collected
 }
 
-// follows says whether a series comes after those that have rows, and how many bytes its key shares with that of the last of them if both have one name.
-func (b *indexBuilder) follows(name, key string) (shared int, ok bool) {
-	if !b.any || name != b.name {
-		return 0, !b.any || name > b.name
+// follows says whether a series comes after those that have rows, and what its key shares with that of the last of them: otherName, or a number of bytes. known is that
+// already, as far as it is known; else otherName.
+func (b *indexBuilder) follows(name, key string, known int) (shared int, ok bool) {
+	if known == otherName && (!b.any || name != b.name) {
+		return otherName, !b.any || name > b.name
 	}
-	n := sharedPrefix(stringOf(b.key), key)
+	n := max(known, 0)
+	n += sharedPrefix(stringOf(b.key[n:]), key[n:])
 	return n, n < len(key) && (n == len(b.key) || key[n] > b.key[n])
 }
 
@@ -102,8 +104,10 @@ func (b *indexBuilder) follows(name, key string) (shared int, ok bool) {
 func (b *indexBuilder) beginRow(name, key string, shared int, c *Chunk) (first bool) {
 	if first = b.seriesN == 0; first {
 		b.rows, b.lastMax = b.rows[:0], 0
-		b.beginName(name)
-		b.nextKey(key, shared)
+		if shared == otherName {
+			b.beginName(name)
+		}
+		b.nextKey(key, max(shared, 0))
 	}
 	b.rows = appendRow(b.rows, c, b.lastMax)
 	b.lastMax = c.Max
@@ -113,9 +117,6 @@ func (b *indexBuilder) beginRow(name, key string, shared int, c *Chunk) (first b
 }
 
 func (b *indexBuilder) beginName(name string) {
-	if b.any && name == b.name {
-		return
-	}
 	if b.length() >= blockBytes {
 		b.endBlock()
 	}

@@ -36,6 +36,7 @@ func merge(data, index io.Writer, in []Source, whole int) (segment.Info, error) 
 			at.join(m.same)
 			s = &at
 		}
+		s.shared = m.winner.shares()
 		if err := w.series(s); err != nil {
 			return segment.Info{}, err
 		}

@@ -78,7 +78,7 @@ func (w *writer) indexRow(r *row) error {
 	shared := 0
 	if w.builder.seriesN == 0 {
 		var ok bool
-		if shared, ok = w.builder.follows(r.Name, stringOf(r.Labels)); !ok {
+		if shared, ok = w.builder.follows(r.Name, stringOf(r.Labels), otherName); !ok {
 			return errDamaged("the order of the data")
 		}
 	}

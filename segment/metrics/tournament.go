@@ -79,6 +79,14 @@ func (x *input) next() error {
 	return nil
 }
 
+// shares is what the series of an input that is not at its end shares with the one that its order refers to: of the winner, with the one that was taken before.
+func (x *input) shares() int {
+	if x.order == ofOtherName {
+		return otherName
+	}
+	return math.MaxInt32 - int(x.order>>9)
+}
+
 // match tells who wins a match.
 func match(x, y *input) (winner, loser *input) {
 	if x.order == y.order {
@@ -99,14 +107,14 @@ func matchKeys(x, y *input) (winner, loser *input) {
 	if x.order == ofEnd {
 		return x, y
 	}
-	n := 0
-	if x.order != ofOtherName {
-		n = math.MaxInt32 - int(x.order>>9)
-	} else if c := strings.Compare(x.name, y.name); c < 0 {
-		return x, y
-	} else if c > 0 {
-		return y, x
+	if x.order == ofOtherName {
+		if c := strings.Compare(x.name, y.name); c < 0 {
+			return x, y
+		} else if c > 0 {
+			return y, x
+		}
 	}
+	n := max(x.shares(), 0)
 	n += sharedPrefix(x.key[n:], y.key[n:])
 	a, b := orderAfter(n, x.key), orderAfter(n, y.key)
 	if a < b || a == b && x.leaf < y.leaf { // of one series, the one that was written first

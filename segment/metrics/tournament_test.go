@@ -1,12 +1,15 @@
 package metrics
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/millstream/millstream"
 )
 
 // listWalk walks over a sorted list of names and keys as a reader does: what it gives is overwritten by the next call.
@@ -105,5 +108,42 @@ func TestSharedPrefix(t *testing.T) {
 	}
 	if fmt.Sprint(sharedPrefix("", "x"), sharedPrefix("x", "")) != "0 0" {
 		t.Error("what is empty shares something")
+	}
+}
+
+// A series without rows is not in the index, and the next one, which is told what it shares with it, is written after the one before.
+func TestSeriesWithoutRows(t *testing.T) {
+	var e encoder
+	chunk := []Chunk{packFloats(&e, &run{Times: []int64{1}, Values: []float64{2}})}
+	key := func(pod string) string {
+		k, err := millstream.EncodeLabels(nil, []millstream.Label{{Name: "__name__", Value: "a"}, {Name: "pod", Value: pod}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(k)
+	}
+	keys := []string{key("wide"), key("worker-17"), key("worker-18"), key("worker-19")}
+	var data, index bytes.Buffer
+	w := newWriter(&data, &index)
+	last := ""
+	for i, k := range keys {
+		p := position{name: "a", key: k, shared: otherName}
+		if i > 0 {
+			p.shared = sharedPrefix(last, k)
+		}
+		if i != 1 && i != 2 {
+			p.chunks = chunk
+		}
+		if err := w.series(&p); err != nil {
+			t.Fatal(err)
+		}
+		last = k
+	}
+	if _, err := w.close(); err != nil {
+		t.Fatal(err)
+	}
+	series, err := open(t, data.Bytes(), index.Bytes()).Select(t.Context(), everything)
+	if err != nil || len(series) != 2 || series[0].Key != keys[0] || series[1].Key != keys[3] {
+		t.Errorf("%+v, %v", series, err)
 	}
 }

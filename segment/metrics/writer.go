@@ -52,7 +52,8 @@ type writer struct {
 	enc         encoder
 	it          Iterator
 	name, key   string // of the current series
-	shared      int    // what its key has in common with the one before it
+	shared      int    // what its key shares with that of the last one that has rows
+	skipped     bool   // the last series has no rows
 	info        segment.Info
 	samples     int64
 }
@@ -98,9 +99,13 @@ func newWriter(data, index io.Writer) *writer {
 // fastest compresses all columns but the chunks. Of sorted label sets what it makes is smaller than what the default level does. Its encoders serve many writers.
 var fastest = &zstd.Codec{Level: zstd.SpeedFastest}
 
-// series writes one series. Series must come in order, each once.
+// series writes one series. Series must come in order, each once; shared is of this order.
 func (w *writer) series(s *position) error {
-	shared, ok := w.builder.follows(s.name, s.key)
+	known := s.shared
+	if w.skipped {
+		known = otherName
+	}
+	shared, ok := w.builder.follows(s.name, s.key, known)
 	if !ok {
 		return millstream.Errorf(millstream.Internal, "series are not in order: %q after %q", s.key, w.builder.key)
 	}
@@ -115,7 +120,7 @@ func (w *writer) series(s *position) error {
 			return err
 		}
 	}
-	if w.builder.rowCount == before {
+	if w.skipped = w.builder.rowCount == before; w.skipped {
 		return nil
 	}
 	w.builder.endSeries()
