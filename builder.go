@@ -47,6 +47,7 @@ func EndsRequest(err error) bool { return err == ErrTooSparse || err == ErrTooMu
 type Builder struct {
 	limits Limits
 	*scratch
+	spare    *Batch // whose memory is taken; nil: there was none
 	times    []int64
 	start    follow  // the columns that records began with
 	after    *follow // the guess for the next column: what followed the last one before
@@ -96,14 +97,12 @@ func NewBuilder(l Limits) *Builder {
 			*f.v = f.d
 		}
 	}
-	b := &Builder{limits: l}
-	b.reset()
+	b := &Builder{limits: l, scratch: scratches.Get().(*scratch), start: noFollow}
+	b.after = &b.start
+	if b.spare, _ = spares.Get().(*Batch); b.spare != nil {
+		b.times = b.spare.Times
+	}
 	return b
-}
-
-func (b *Builder) reset() {
-	b.scratch = scratches.Get().(*scratch)
-	b.times, b.start, b.after, b.values, b.expect, b.spent = nil, noFollow, &b.start, 0, 0, 0
 }
 
 // Rows is the number of committed records.
@@ -343,7 +342,7 @@ func (b *Builder) add(name []byte, t Type) int {
 func (b *Builder) newColumn(name []byte, t Type) int {
 	i := len(b.cols)
 	c := b.alloc(i)
-	*c = build{Column: Column{Name: string(name), Type: t}, next: noFollow, plain: isPlain(name)}
+	*c = build{Column: b.spare.column(i, name, t), next: noFollow, plain: isPlain(name)}
 	c.fit(max(b.expect, len(b.times)+1))
 	b.cols = append(b.cols, c)
 	b.byName[c.Name] = i
@@ -443,7 +442,7 @@ func (b *Builder) next() {
 	b.overflow, b.extra = b.overflow[:0], 0
 }
 
-// Batch returns the committed records and leaves the builder empty. Columns without any value are left out. It returns nil when there are no records.
+// Batch returns the committed records and ends the builder: further ones need another. Columns without any value are left out. It returns nil when there are no records.
 func (b *Builder) Batch() *Batch {
 	b.Abort()
 	out := &Batch{Times: b.times, Columns: make([]Column, 0, len(b.cols))}
@@ -454,7 +453,7 @@ func (b *Builder) Batch() *Batch {
 		}
 	}
 	b.scratch.release()
-	b.reset()
+	b.scratch, b.spare, b.times = nil, nil, nil
 	if len(out.Times) == 0 {
 		return nil
 	}

@@ -37,6 +37,33 @@ func (s *scratch) release() {
 	scratches.Put(s)
 }
 
+// spares are released batches: senders repeat themselves, so the memory of one mostly fits the next.
+var spares sync.Pool
+
+// keepSpare is the largest batch whose memory is kept, in bytes.
+const keepSpare = 4 << 20
+
+// Release gives the batch's memory to builders to come; for who made the batch, or was given it, and has sent it elsewhere. Nobody may use the batch, a copy of
+// it or a value in it afterwards.
+func (b *Batch) Release() {
+	if b.Samples == nil && b.Size() <= keepSpare {
+		spares.Put(&Batch{Times: b.Times[:0], Columns: b.Columns})
+	}
+}
+
+// column is a new column i, empty, with the memory of the released batch's if that is of the same type. It may be asked for each once; a nil batch has none.
+func (b *Batch) column(i int, name []byte, t Type) Column {
+	if b == nil || i >= len(b.Columns) || b.Columns[i].Type != t {
+		return Column{Name: string(name), Type: t}
+	}
+	p := &b.Columns[i]
+	c := Column{Name: p.Name, Type: t, Offsets: p.Offsets[:0], Bytes: p.Bytes[:0], Ints: p.Ints[:0], Floats: p.Floats[:0]}
+	if c.Name != string(name) {
+		c.Name = string(name)
+	}
+	return c
+}
+
 // fit makes room for rows rows and readies the offsets of a String column.
 func (c *build) fit(rows int) {
 	switch c.Type {

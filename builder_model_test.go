@@ -100,8 +100,35 @@ func TestBuilderAgainstModel(t *testing.T) {
 				types[name] = JoinType(types[name], v.t, v.t == Int64 && (v.i > MaxExactInt || v.i < -MaxExactInt))
 			}
 		}
-		compareWithModel(t, seed, b.Batch(), rows, types)
+		got := b.Batch()
+		compareWithModel(t, seed, got, rows, types)
+		if got != nil {
+			got.Release() // the next seed's builder has its memory
+		}
 	}
+}
+
+func TestBuilderTakesReleasedMemory(t *testing.T) {
+	record := func(n int64) *Batch {
+		b := NewBuilder(Limits{})
+		b.Int([]byte("n"), n)
+		b.String([]byte("s"), []byte("some text"))
+		must(t, b.Commit(n))
+		return b.Batch()
+	}
+	for range 1000 { // a pool may forget
+		old := record(1)
+		times, ints, bytes := &old.Times[0], &old.Columns[0].Ints[0], &old.Columns[1].Bytes[0]
+		old.Release()
+		got := record(2)
+		if &got.Times[0] == times && &got.Columns[0].Ints[0] == ints && &got.Columns[1].Bytes[0] == bytes {
+			if got.Rows() != 1 || got.Times[0] != 2 || got.Columns[0].Ints[0] != 2 || got.Columns[1].Str(0) != "some text" {
+				t.Errorf("a batch in another's memory holds %+v", got)
+			}
+			return
+		}
+	}
+	t.Error("no builder took the memory of a released batch")
 }
 
 func compareWithModel(t *testing.T, seed uint64, got *Batch, rows []map[string]value, types map[string]Type) {

@@ -7,7 +7,7 @@ import (
 )
 
 // The payload of a WAL frame and of a forwarded batch: version, signal, batch id, then columns or samples. Fixed-width slices are little-endian so that a
-// reader on the usual machines copies them as they are. Org, stream and name travel beside the payload.
+// reader on the usual machines takes them as they are. Org, stream and name travel beside the payload.
 const codecVersion = 1
 
 // AppendTo appends the encoded batch to dst.
@@ -99,7 +99,7 @@ func appendFixed[T int64 | float64 | uint32](dst []byte, v []T) []byte {
 	return append(dst, unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), len(v)*int(unsafe.Sizeof(z)))...)
 }
 
-// DecodeBatch reads what AppendTo wrote. The batch owns its memory but for strings, which may share p: the caller must not change p afterwards.
+// DecodeBatch reads what AppendTo wrote. The batch shares p: nobody may change p afterwards. Its values lie there as they came, not aligned to their size.
 // Damaged input gives an error, never a panic, and never allocates more than a small multiple of len(p).
 func DecodeBatch(p []byte) (*Batch, error) {
 	d := decoder{p: p}
@@ -275,7 +275,5 @@ func fixed[T int64 | float64 | uint32](d *decoder) []T {
 	if d.bad || n == 0 {
 		return nil
 	}
-	out := make([]T, n)
-	copy(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(out))), n*w), src)
-	return out
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(src))), n)
 }

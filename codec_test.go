@@ -59,3 +59,34 @@ func allocated() uint64 {
 	metrics.Read(s)
 	return s[0].Value.Uint64()
 }
+
+// A decoded batch lies in the bytes it came in, wherever those are: its values may be at odd addresses, and what is appended to a column must not reach the next.
+func TestDecodedBatchSharesItsBytes(t *testing.T) {
+	b := NewBuilder(Limits{})
+	for i := range 9 {
+		b.Int([]byte("i"), int64(i)<<40)
+		b.Double([]byte("d"), float64(i)/3)
+		b.String([]byte("s"), []byte("text"))
+		if i%3 == 0 {
+			b.Bool([]byte("b"), true)
+		}
+		must(t, b.Commit(int64(i)))
+	}
+	want := b.Batch().AppendTo(nil)
+	for at := range 8 {
+		p := append(make([]byte, at, at+len(want)), want...)[at:]
+		got, err := DecodeBatch(p)
+		must(t, err)
+		if again := got.AppendTo(nil); !bytes.Equal(again, want) {
+			t.Fatalf("at %d the batch reads differently", at)
+		}
+		got.Times = append(got.Times, -1)
+		for i := range got.Columns {
+			c := &got.Columns[i]
+			c.Ints, c.Floats, c.Bytes, c.Valid, c.Offsets = append(c.Ints, -1), append(c.Floats, -1), append(c.Bytes, 'x'), append(c.Valid, 0), append(c.Offsets, 7)
+		}
+		if !bytes.Equal(p, want) {
+			t.Fatalf("at %d what was appended to the batch changed the bytes", at)
+		}
+	}
+}

@@ -12,7 +12,7 @@ import (
 	"github.com/millstream/millstream/store"
 )
 
-// Target takes the writes of one node; *Writer and the client of another node's fit. Unavailable means that nothing was taken, unless
+// Target takes the writes of one node; *Writer, which keeps the batches, and the client of another node's, which does not, fit. Unavailable means that nothing was taken, unless
 // errors.Is(err, wal.ErrUnknown): then only the same batches with the same ids may be sent again, to the same WAL.
 type Target interface {
 	Write(ctx context.Context, batches ...*millstream.Batch) (repeated int, err error)
@@ -95,7 +95,7 @@ func NewRouter(cfg RouterConfig) *Router {
 
 // Write returns once everything is durable and visible. With a Key it happens exactly once however often it is repeated within 15 minutes, and replayed says
 // that an earlier call did it; the same Key with another body is a Conflict. Without a Key it happens at least once if the sender repeats: the parts of a request
-// may lie on several nodes, and if one of them fails the others may have been stored.
+// may lie on several nodes, and if one of them fails the others may have been stored. The batches belong to the Router afterwards.
 func (r *Router) Write(ctx context.Context, wr Write) (replayed bool, err error) {
 	for _, b := range wr.Batches {
 		if b.Name == millstream.SelfStream && b.Signal != millstream.Metrics {
@@ -105,7 +105,8 @@ func (r *Router) Write(ctx context.Context, wr Write) (replayed bool, err error)
 	return r.write(ctx, wr)
 }
 
-// Append is Write without a key and without the ban of the reserved stream: the way of a node's own telemetry. Each batch has its Org.
+// Append is Write without a key and without the ban of the reserved stream: the way of a node's own telemetry. Each batch has its Org, and belongs
+// to the Router afterwards.
 func (r *Router) Append(ctx context.Context, batches ...*millstream.Batch) error {
 	if len(batches) == 0 {
 		return nil
@@ -137,7 +138,15 @@ func (r *Router) write(ctx context.Context, wr Write) (replayed bool, err error)
 		return false, err
 	}
 	repeated, err := r.send(ctx, parts)
-	return err == nil && repeated == len(parts), err
+	if err != nil {
+		return false, err
+	}
+	if r.local == nil { // they were sent, and are nobody's now
+		for _, b := range batches {
+			b.Release()
+		}
+	}
+	return repeated == len(parts), nil
 }
 
 // makeID gives a part of a request without a key an id of its own.

@@ -170,15 +170,15 @@ func (d *delivery) call(ctx context.Context, m millstream.Member, batches []*mil
 	if d.isSelf(m) {
 		return d.local.Write(ctx, batches...)
 	}
-	ctx, cancel := context.WithDeadline(ctx, d.until)
-	defer cancel()
-	select {
-	case d.slots <- struct{}{}:
-		defer func() { <-d.slots }()
-	case <-ctx.Done():
-		return 0, &millstream.Error{Kind: millstream.Unavailable, Msg: "the request's other parts took too long", RetryAfter: 2, Err: ctx.Err()}
+	if err := d.slot(ctx); err != nil {
+		return 0, err
 	}
-	ctx, cancel = context.WithTimeout(ctx, d.tryTimeout)
+	defer func() { <-d.slots }()
+	deadline := time.Now().Add(d.tryTimeout)
+	if d.until.Before(deadline) {
+		deadline = d.until
+	}
+	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	repeated, err = d.cfg.Dial(m).Write(ctx, batches...)
 	if k := millstream.KindOf(err); err != nil && (k == millstream.Timeout || k == millstream.Canceled || ctx.Err() != nil && k != millstream.Unavailable) {
@@ -186,6 +186,23 @@ func (d *delivery) call(ctx context.Context, m millstream.Member, batches []*mil
 	}
 	d.metrics.forwarded.Inc()
 	return repeated, err
+}
+
+// slot waits for its turn to call another node, as long as there is time for that.
+func (d *delivery) slot(ctx context.Context) error {
+	select {
+	case d.slots <- struct{}{}:
+		return nil
+	default: // without a timer, mostly
+	}
+	ctx, cancel := context.WithDeadline(ctx, d.until)
+	defer cancel()
+	select {
+	case d.slots <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return &millstream.Error{Kind: millstream.Unavailable, Msg: "the request's other parts took too long", RetryAfter: 2, Err: ctx.Err()}
+	}
 }
 
 func (r *Router) isSelf(m millstream.Member) bool { return r.local != nil && m.ID == r.cfg.Self }

@@ -38,17 +38,28 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	return c.CodecV2.Unmarshal(data, v)
 }
 
-// buffers are what writes are encoded into.
+// buffers are what writes are encoded into, and frames received into. Unlike gRPC's own they are not zeroed before each use.
 type buffers struct{}
 
-var pool = sync.Pool{New: func() any { return new([]byte) }}
+var (
+	frames = sync.Pool{New: func() any { b := make([]byte, frameSize); return &b }} // of frameSize exactly
+	pool   = sync.Pool{New: func() any { return new([]byte) }}                      // of any other size
+)
 
-// keepBuffer is the largest buffer worth keeping.
-const keepBuffer = 4 << 20
+const (
+	// frameSize is the most that a frame of gRPC holds.
+	frameSize = 16 << 10
+	// keepBuffer is the largest buffer worth keeping.
+	keepBuffer = 4 << 20
+)
 
-// Get implements mem.BufferPool. The length is at least size.
+// Get implements mem.BufferPool. The length is size; 0 is for a buffer that will grow.
 func (buffers) Get(size int) *[]byte {
-	b := pool.Get().(*[]byte)
+	from := &pool
+	if 0 < size && size <= frameSize {
+		from = &frames
+	}
+	b := from.Get().(*[]byte)
 	if cap(*b) < size {
 		*b = make([]byte, size)
 	}
@@ -58,7 +69,10 @@ func (buffers) Get(size int) *[]byte {
 
 // Put implements mem.BufferPool.
 func (buffers) Put(b *[]byte) {
-	if cap(*b) <= keepBuffer {
+	switch n := cap(*b); {
+	case n == frameSize:
+		frames.Put(b)
+	case n <= keepBuffer:
 		pool.Put(b)
 	}
 }

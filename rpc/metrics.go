@@ -2,9 +2,11 @@ package rpc
 
 import (
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
 
@@ -15,6 +17,7 @@ type instruments struct {
 	seconds *prometheus.HistogramVec
 	refused *prometheus.CounterVec // server only
 	broken  prometheus.Counter     // client only
+	methods sync.Map               // of *instrument, by a call's full or short method; only methods that this release knows
 }
 
 // newInstruments registers the metrics of a side, server or client; a nil registerer leaves them unregistered.
@@ -38,14 +41,36 @@ func newInstruments(r prometheus.Registerer, side string) *instruments {
 	return m
 }
 
+// instrument is the part of one method, looked up once.
+type instrument struct {
+	method  string
+	flying  prometheus.Gauge
+	seconds prometheus.Observer
+	ok      prometheus.Counter
+}
+
+func (m *instruments) of(method string) *instrument {
+	if i, ok := m.methods.Load(method); ok {
+		return i.(*instrument)
+	}
+	short := method[strings.LastIndexByte(method, '.')+1:] // Intake/Write of /millstream.rpc.v1.Intake/Write
+	i, _ := m.methods.LoadOrStore(method, &instrument{
+		method: short, flying: m.flying.WithLabelValues(short), seconds: m.seconds.WithLabelValues(short), ok: m.calls.WithLabelValues(short, codes.OK.String()),
+	})
+	return i.(*instrument)
+}
+
 // begin counts a call in; the function that it returns counts it out with its outcome.
 func (m *instruments) begin(method string) (end func(err error)) {
-	method = method[strings.LastIndexByte(method, '.')+1:] // Intake/Write of /millstream.rpc.v1.Intake/Write
-	flying, start := m.flying.WithLabelValues(method), time.Now()
-	flying.Inc()
+	i, start := m.of(method), time.Now()
+	i.flying.Inc()
 	return func(err error) {
-		flying.Dec()
-		m.seconds.WithLabelValues(method).Observe(time.Since(start).Seconds())
-		m.calls.WithLabelValues(method, status.Code(err).String()).Inc()
+		i.flying.Dec()
+		i.seconds.Observe(time.Since(start).Seconds())
+		if err == nil {
+			i.ok.Inc()
+		} else {
+			m.calls.WithLabelValues(i.method, status.Code(err).String()).Inc()
+		}
 	}
 }

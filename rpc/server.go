@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
@@ -80,6 +81,8 @@ func (s *Server) GRPC() *grpc.Server {
 		grpc.UnaryInterceptor(s.unary),
 		grpc.StreamInterceptor(s.stream),
 		grpc.ForceServerCodecV2(newCodec()),
+		experimental.BufferPool(buffers{}),
+		grpc.NumStreamWorkers(workers),
 		grpc.ReadBufferSize(socketBuffer),
 		grpc.WriteBufferSize(socketBuffer),
 		grpc.MaxRecvMsgSize(maxMessage),
@@ -113,6 +116,8 @@ func (s *Server) untilLeave(ctx context.Context) (context.Context, context.Cance
 }
 
 const (
+	// workers are goroutines that answer calls one after the other, as a new goroutine would have to grow its stack first. Calls beyond these get their own.
+	workers   = 64
 	maxCalls  = 10_000   // of one peer: each live tail of a router's clients is one
 	maxHeader = 16 << 10 // bytes of the metadata of a call
 )
