@@ -281,7 +281,7 @@ func (s *site) takeover() {
 }
 
 // metric is one sample of a node's metrics.
-func metric(t *testing.T, n *mstest.Node, name string) (v float64) {
+func metric(t testing.TB, n *mstest.Node, name string) (v float64) {
 	t.Helper()
 	code, body := n.Do("GET", "/metrics", "", "", nil)
 	if code != 200 {
