@@ -7,7 +7,6 @@ import (
 	"hash/crc32"
 	"io/fs"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -34,7 +33,6 @@ func checksumSeed(id uuid.UUID) uint32 { return crc32.Checksum(id[:], castagnoli
 type committer struct {
 	requests chan *request
 	commits  chan commit
-	calling  atomic.Int64 // groups given to the notifier that it has not called back
 	gate     sync.RWMutex // held shared while queueing, so that Close cannot miss a request
 	closed   bool
 	done     sync.WaitGroup
@@ -79,7 +77,7 @@ func (l *Log) Start(after millstream.LSN) error {
 }
 
 // Append logs the entries, all in one sync, with consecutive LSNs. It returns when they are queued; done is then called exactly once, in LSN order with all
-// others and one at a time, with the first LSN and the time they got. The entries' memory must not change until then. An error of Append means that nothing was queued.
+// others and from one goroutine, with the first LSN and the time they got. The entries' memory must not change until then. An error of Append means that nothing was queued.
 func (l *Log) Append(ctx context.Context, entries []Entry, done func(first millstream.LSN, now int64, err error)) error {
 	r := &request{entries: entries, done: done}
 	for i := range entries {
@@ -155,14 +153,9 @@ func (l *Log) Close() error {
 func (l *Log) notifyLoop() {
 	defer l.done.Done()
 	for c := range l.commits {
-		c.notify()
-		l.calling.Add(-1)
-	}
-}
-
-func (c commit) notify() {
-	for _, r := range c.group {
-		r.done(r.first, c.now, c.err)
+		for _, r := range c.group {
+			r.done(r.first, c.now, c.err)
+		}
 	}
 }
 
@@ -191,8 +184,7 @@ func (l *Log) drain(r *request) []*request {
 	return group
 }
 
-// commit makes one group durable and calls back: the notifier does so, while the next group is synced, or this goroutine itself, which saves waking another, if
-// there is no next group yet and the notifier has called back for all before.
+// commit makes one group durable and hands it to the notifier, so that the callbacks overlap with the next sync.
 func (l *Log) commit(group []*request) {
 	now := l.opt.Now()
 	err := l.ready(group, now)
@@ -201,13 +193,7 @@ func (l *Log) commit(group []*request) {
 			err = l.fail(err)
 		}
 	}
-	c := commit{group: group, now: now.UnixNano(), err: err}
-	if len(l.requests) == 0 && l.calling.Load() == 0 {
-		c.notify()
-		return
-	}
-	l.calling.Add(1)
-	l.commits <- c
+	l.commits <- commit{group: group, now: now.UnixNano(), err: err}
 }
 
 // ready refuses before anything is written: no file, or no room.
