@@ -266,6 +266,8 @@ func (m *model) publish(f millstream.Flush) (store.Outcome, millstream.LSN, erro
 	switch {
 	case !ok:
 		return 0, 0, millstream.Wrap(millstream.Conflict, store.ErrNoWAL, "no WAL")
+	case !m.noFence && w.Holder == f.Node && w.Incarnation < f.Incarnation:
+		return 0, 0, millstream.Wrap(millstream.Unavailable, store.ErrForgotten, "forgotten")
 	case !m.noFence && (w.Holder != f.Node || w.Incarnation != f.Incarnation):
 		return 0, 0, millstream.Wrap(millstream.Conflict, store.ErrFenced, "fenced")
 	case w.Position < f.From:

@@ -252,7 +252,11 @@ func (f *fleet) again() error {
 }
 
 func (f *fleet) send(r *Router, k *keyedRequest) error {
-	replayed, err := r.Write(context.Background(), k.write)
+	write, err := k.write, error(nil)
+	if write.Batches, err = overTheWire(write.Batches); err != nil { // a sender's next try is decoded anew
+		return err
+	}
+	replayed, err := r.Write(context.Background(), write)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	k.err = err

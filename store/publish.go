@@ -33,8 +33,8 @@ var (
 )
 
 // Publish makes a WAL range visible: in one transaction it checks the fence and the WAL's holder, moves the WAL's position from f.From to f.To, inserts the
-// segments (those of deleted streams are dropped) and tells listeners. It returns the WAL's position. An error other than ErrFenced, ErrNoWAL, ErrGap and
-// ErrMismatch says nothing about the outcome: repeat the same flush.
+// segments (those of deleted streams are dropped) and tells listeners. It returns the WAL's position. An error other than ErrFenced, ErrForgotten, ErrNoWAL,
+// ErrGap and ErrMismatch says nothing about the outcome: repeat the same flush.
 func (s *Store) Publish(ctx context.Context, f millstream.Flush) (Outcome, millstream.LSN, error) {
 	if f.From > f.To {
 		return 0, 0, millstream.Errorf(millstream.Internal, "publish of WAL %s: range (%d, %d] runs backwards", f.WAL, f.From, f.To)
@@ -51,6 +51,9 @@ func (s *Store) Publish(ctx context.Context, f millstream.Flush) (Outcome, mills
 		}
 		if err != nil {
 			return err
+		}
+		if w.NodeID == string(f.Node) && w.Incarnation < f.Incarnation && w.State != walDiscarded { // an older state of it: another node has Restored this start, which must take it again
+			return forgotten(f.Node, f.Incarnation, w.Incarnation)
 		}
 		if w.NodeID != string(f.Node) || w.Incarnation != f.Incarnation || w.State == walDiscarded {
 			return millstream.Wrap(millstream.Conflict, ErrFenced, "publish of WAL %s: its holder is node %s, incarnation %d (%s), not node %s, incarnation %d", f.WAL, w.NodeID, w.Incarnation, w.State, f.Node, f.Incarnation)

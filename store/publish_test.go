@@ -113,7 +113,9 @@ func TestPublishIsFenced(t *testing.T) {
 	}
 	w.start()
 	fenced(old)
-	fenced(w.flush(0, 10, app)) // the new incarnation has not taken the WAL yet
+	if _, _, err := w.Publish(ctx, w.flush(0, 10, app)); !errors.Is(err, store.ErrForgotten) { // the new incarnation has not taken the WAL yet
+		t.Fatalf("got %v, want ErrForgotten", err)
+	}
 	w.take(w.claim())
 	w.publish(w.flush(0, 10, app), store.Published)
 	fenced(old) // even to learn that its range is published

@@ -220,3 +220,26 @@ func TestRestoreAfterAnOlderDatabase(t *testing.T) {
 		t.Fatalf("incarnation %d, want 10", next)
 	}
 }
+
+// The database went back to where the node's earlier start held the WAL, and another node has put this start's incarnation back from its marker. The node has not
+// noticed yet and publishes: it is not fenced, for nobody came after it, but must take its WAL again.
+func TestPublishAfterAnotherNodeRestored(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	now := w.claim()
+	now.Incarnation++
+	check(t, w.Restore(ctx, now))
+	f := w.flush(0, 3, w.stream("app"))
+	f.Incarnation = now.Incarnation
+	if _, _, err := w.Publish(ctx, f); !errors.Is(err, store.ErrForgotten) || millstream.KindOf(err) != millstream.Unavailable {
+		t.Fatalf("got %v, want ErrForgotten", err)
+	}
+	if at := must(w.TakeWAL(ctx, now))(t); at != 0 {
+		t.Fatalf("position %d", at)
+	}
+	w.publish(f, store.Published)
+	f.Incarnation--
+	if _, _, err := w.Publish(ctx, f); !errors.Is(err, store.ErrFenced) {
+		t.Fatalf("the earlier start publishes: %v, want ErrFenced", err)
+	}
+}
