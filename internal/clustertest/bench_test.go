@@ -41,7 +41,7 @@ type shape struct {
 
 func ingestPerCPU(b *testing.B, senders int) {
 	const rows, streams, round = 500, 16, 500
-	alone := mstest.Start(b)
+	alone := mstest.Start(b, "MS_COMPACTOR_INTERVAL_SECS=3600") // the cluster has no compactor, so that merges are in neither sum
 	c := mstest.StartCluster(b, mstest.ClusterOptions{}, "router", "intake*2", "querier")
 	shapes := []*shape{{entry: alone, all: []*mstest.Node{alone}}, {entry: c.Router(), all: append(c.Of("router"), c.Of("intake")...)}}
 	bodies := make([][]byte, 64)
