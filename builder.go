@@ -97,12 +97,22 @@ func NewBuilder(l Limits) *Builder {
 			*f.v = f.d
 		}
 	}
-	b := &Builder{limits: l, scratch: scratches.Get().(*scratch), start: noFollow}
-	b.after = &b.start
-	if b.spare, _ = spares.Get().(*Batch); b.spare != nil {
+	b := &Builder{limits: l}
+	b.reset()
+	return b
+}
+
+func (b *Builder) reset() {
+	b.scratch, b.spare = unused, nil
+	b.times, b.start, b.after, b.values, b.expect, b.spent = nil, noFollow, &b.start, 0, 0, 0
+}
+
+// begin takes memory for the first column.
+func (b *Builder) begin() {
+	b.scratch = scratches.Get().(*scratch)
+	if b.spare, _ = spares.Get().(*Batch); b.spare != nil && b.times == nil {
 		b.times = b.spare.Times
 	}
-	return b
 }
 
 // Rows is the number of committed records.
@@ -340,6 +350,9 @@ func (b *Builder) add(name []byte, t Type) int {
 }
 
 func (b *Builder) newColumn(name []byte, t Type) int {
+	if b.scratch == unused {
+		b.begin()
+	}
 	i := len(b.cols)
 	c := b.alloc(i)
 	*c = build{Column: b.spare.column(i, name, t), next: noFollow, plain: isPlain(name)}
@@ -442,7 +455,7 @@ func (b *Builder) next() {
 	b.overflow, b.extra = b.overflow[:0], 0
 }
 
-// Batch returns the committed records and ends the builder: further ones need another. Columns without any value are left out. It returns nil when there are no records.
+// Batch returns the committed records and leaves the builder empty. Columns without any value are left out. It returns nil when there are no records.
 func (b *Builder) Batch() *Batch {
 	b.Abort()
 	out := &Batch{Times: b.times, Columns: make([]Column, 0, len(b.cols))}
@@ -453,7 +466,7 @@ func (b *Builder) Batch() *Batch {
 		}
 	}
 	b.scratch.release()
-	b.scratch, b.spare, b.times = nil, nil, nil
+	b.reset()
 	if len(out.Times) == 0 {
 		return nil
 	}

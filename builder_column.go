@@ -15,6 +15,9 @@ type scratch struct {
 	builds [32]build // the first columns; further ones are allocated
 }
 
+// unused is that of a builder without columns.
+var unused = &scratch{}
+
 var scratches = sync.Pool{New: func() any { return &scratch{byName: map[string]int{}} }}
 
 // alloc is the memory of column i.
@@ -27,7 +30,7 @@ func (s *scratch) alloc(i int) *build {
 
 // release gives the scratch back. It must not hold on to what the batch owns.
 func (s *scratch) release() {
-	if len(s.cols) > 8*len(s.builds) {
+	if s == unused || len(s.cols) > 8*len(s.builds) {
 		return
 	}
 	clear(s.builds[:min(len(s.cols), len(s.builds))])

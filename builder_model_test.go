@@ -109,8 +109,8 @@ func TestBuilderAgainstModel(t *testing.T) {
 }
 
 func TestBuilderTakesReleasedMemory(t *testing.T) {
+	b := NewBuilder(Limits{}) // a builder serves again after Batch
 	record := func(n int64) *Batch {
-		b := NewBuilder(Limits{})
 		b.Int([]byte("n"), n)
 		b.String([]byte("s"), []byte("some text"))
 		must(t, b.Commit(n))
@@ -129,6 +129,25 @@ func TestBuilderTakesReleasedMemory(t *testing.T) {
 		}
 	}
 	t.Error("no builder took the memory of a released batch")
+}
+
+// A record without fields needs no column; what comes after it must not take its place.
+func TestBuilderRecordsWithoutFields(t *testing.T) {
+	b := NewBuilder(Limits{})
+	for range 2 {
+		must(t, b.Commit(1))
+		b.Int([]byte("n"), 5)
+		must(t, b.Commit(2))
+		got := b.Batch()
+		if got.Rows() != 2 || got.Times[0] != 1 || got.Times[1] != 2 || len(got.Columns) != 1 || got.Columns[0].IsValid(0) || got.Columns[0].Ints[1] != 5 {
+			t.Fatalf("%+v", got)
+		}
+		got.Release()
+	}
+	must(t, b.Commit(3))
+	if got := b.Batch(); got.Rows() != 1 || len(got.Columns) != 0 {
+		t.Fatalf("%+v", got)
+	}
 }
 
 func compareWithModel(t *testing.T, seed uint64, got *Batch, rows []map[string]value, types map[string]Type) {
