@@ -127,9 +127,9 @@ func (h *house) compact(c *Compactor) {
 // runs with MS_FAULTS=full.
 func TestReadersSeeEveryRowOnce(t *testing.T) {
 	t.Parallel()
-	reads := int64(500)
+	reads, limit := int64(500), 5*time.Minute
 	if os.Getenv("MS_FAULTS") == "full" {
-		reads = 10_000
+		reads, limit = 10_000, 30*time.Minute
 	}
 	w := newWorld(t)
 	h := &house{world: w, engine: w.engine(), logs: w.stream(millstream.Logs, "app"), spans: w.stream(millstream.Traces, "app"), points: w.stream(millstream.Metrics, millstream.MetricStream)}
@@ -168,7 +168,7 @@ func TestReadersSeeEveryRowOnce(t *testing.T) {
 	for table, field := range map[string]string{"app": "seq", "traces.app": "seq", "metrics.requests": "value"} {
 		loop(time.Millisecond, func() { h.read(table, field) })
 	}
-	for end := time.Now().Add(5 * time.Minute); time.Now().Before(end) && !t.Failed(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(limit); time.Now().Before(end) && !t.Failed(); time.Sleep(20 * time.Millisecond) {
 		if h.reads.Load() >= reads && tiers[young].Load() && tiers[grown].Load() && deleted.Load() {
 			break
 		}
