@@ -144,6 +144,10 @@ func (s *Samples) size() int {
 	for i := range s.Exemplars {
 		n += len(s.Exemplars[i].Labels) + 48
 	}
+	for i := range s.Metadata {
+		m := &s.Metadata[i]
+		n += len(m.Name) + len(m.Type) + len(m.Unit) + len(m.Help) + 64
+	}
 	return n
 }
 

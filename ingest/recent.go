@@ -1,8 +1,10 @@
 package ingest
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/millstream/millstream"
@@ -51,19 +53,30 @@ func (k *recent) since(stream millstream.StreamID, above, to millstream.LSN, now
 	return t.batches[i:], true
 }
 
-// add keeps a batch if its stream is read. The keys of its series are those of the head that took it, so that they take no room of their own.
+// add keeps a copy of a batch if its stream is read: one from another node shares the memory of all that came with it. The keys of its series are those of the head
+// that took it, so that they take no room of their own; what is said of its metrics is the head's as well.
 func (k *recent) add(lsn millstream.LSN, b *millstream.Batch, head *metrics.Head) {
 	t := k.streams[b.Stream]
 	if t == nil || lsn <= t.last() { // read from the log again
 		return
 	}
-	samples, kept := *b.Samples, *b
-	samples.Series = head.LastKeys()
-	kept.Samples = &samples
-	size := int64(20*len(samples.Ref) + 16*len(samples.Series) + 64*len(samples.Exemplars) + 256)
-	for _, h := range samples.Histogram {
+	s := b.Samples
+	samples := &millstream.Samples{
+		Series: head.LastKeys(), Ref: slices.Clone(s.Ref), Time: slices.Clone(s.Time), Value: slices.Clone(s.Value), Start: slices.Clone(s.Start),
+		Histogram: slices.Clone(s.Histogram), Exemplars: slices.Clone(s.Exemplars),
+	}
+	size := int64(20*len(samples.Ref) + 8*len(samples.Start) + 16*len(samples.Series) + 256)
+	for i, h := range samples.Histogram {
+		samples.Histogram[i] = bytes.Clone(h)
 		size += int64(len(h)) + 24
 	}
+	for i := range samples.Exemplars {
+		e := &samples.Exemplars[i]
+		e.Labels = strings.Clone(e.Labels)
+		size += int64(len(e.Labels)) + 64
+	}
+	kept := *b
+	kept.Samples = samples
 	t.batches = append(t.batches, recentBatch{lsn, &kept, size})
 	k.size += size
 	n := 0

@@ -175,9 +175,27 @@ func (h *Head) Append(b *millstream.Samples) (rejected int, err error) {
 		h.addExemplar(h.refs[e.Ref], e)
 	}
 	for _, m := range b.Metadata {
-		h.metadata[m.Name] = m
+		h.describe(m)
 	}
 	return rejected, nil
+}
+
+// describe keeps what a batch says of a metric name, but not the memory that the batch came in.
+func (h *Head) describe(m millstream.Metadata) {
+	old, known := h.metadata[m.Name]
+	if known && old == m {
+		return
+	}
+	if known {
+		h.size -= metadataSize(&old)
+	}
+	m = millstream.Metadata{Name: strings.Clone(m.Name), Type: strings.Clone(m.Type), Unit: strings.Clone(m.Unit), Help: strings.Clone(m.Help)}
+	h.metadata[m.Name] = m
+	h.size += metadataSize(&m)
+}
+
+func metadataSize(m *millstream.Metadata) int64 {
+	return 128 + int64(len(m.Name)+len(m.Type)+len(m.Unit)+len(m.Help))
 }
 
 func checkBatch(b *millstream.Samples) error {
