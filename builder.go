@@ -56,7 +56,7 @@ type Builder struct {
 	overflow []byte // the current record's fields beyond MaxColumns, as the inside of a JSON object
 	extra    int    // how many those are
 	size     int    // bytes of the current record
-	spent    int    // bytes set in all records, also in those that were dropped
+	spent    int    // bytes set in all records, also in those that were dropped, and values converted for those
 	values   int    // values set in committed records
 	expect   int    // rows to expect in all, 0 if unknown
 	err      error
@@ -444,7 +444,11 @@ func (b *Builder) Abort() {
 		b.cols[i].pop()
 	}
 	for _, u := range slices.Backward(b.undo) {
-		b.cols[u.col].restore(u)
+		c := b.cols[u.col]
+		if c.Type != u.was.Type { // all its rows were converted, for a record that is dropped
+			b.spent += c.rows
+		}
+		c.restore(u)
 	}
 	b.next()
 }

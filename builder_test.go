@@ -185,3 +185,23 @@ func TestBuilderTellsWhichTypesCame(t *testing.T) {
 		}
 	}
 }
+
+// A record that is dropped may have had all values of a column before it converted, so a request of many such records would cost the square of its size.
+func TestBuilderCountsConversionsForNothing(t *testing.T) {
+	b := NewBuilder(Limits{MaxValues: 100_000})
+	for i := range 1000 {
+		b.Int([]byte("n"), int64(i))
+		must(t, b.Commit(int64(i)))
+	}
+	dropped := 0
+	for ; !EndsRequest(b.Err()) && dropped < 1000; dropped++ {
+		b.Abort()
+		b.String([]byte("n"), []byte("x"))
+	}
+	if dropped < 50 || dropped > 150 {
+		t.Errorf("%d conversions of a thousand values within 100,000 bytes", dropped)
+	}
+	if got := b.Batch(); got.Rows() != 1000 || got.Columns[0].Type != Int64 || got.Columns[0].Ints[999] != 999 {
+		t.Errorf("%d records, %+v", got.Rows(), got.Columns)
+	}
+}
