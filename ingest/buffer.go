@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -244,6 +245,7 @@ func (sb *streamBuffer) see(f millstream.Field) {
 	old, ok := sb.fields[f.Name]
 	switch {
 	case !ok:
+		f.Name = strings.Clone(f.Name)
 		sb.fields[f.Name] = f
 	case teaches(old, f):
 		sb.fields[f.Name] = old.Join(f)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -232,6 +233,7 @@ func (t *stream) admit(b *millstream.Batch) (*millstream.Batch, int) {
 		case !ok && len(t.fields) >= t.max && f.Name != millstream.OverflowField:
 			over = append(over, i)
 		case !ok:
+			f.Name = strings.Clone(f.Name) // the batch's lies in what the batch came in
 			t.fields[f.Name] = f
 		case teaches(old, f):
 			t.fields[f.Name] = old.Join(f)

@@ -42,11 +42,14 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 type buffers struct{}
 
 var (
+	pages  = sync.Pool{New: func() any { b := make([]byte, pageSize); return &b }}  // of pageSize exactly
 	frames = sync.Pool{New: func() any { b := make([]byte, frameSize); return &b }} // of frameSize exactly
 	pool   = sync.Pool{New: func() any { return new([]byte) }}                      // of any other size
 )
 
 const (
+	// pageSize is for frames of small messages, which a reader that is slow may hold many of.
+	pageSize = 4 << 10
 	// frameSize is the most that a frame of gRPC holds.
 	frameSize = 16 << 10
 	// keepBuffer is the largest buffer worth keeping.
@@ -56,7 +59,10 @@ const (
 // Get implements mem.BufferPool. The length is size; 0 is for a buffer that will grow.
 func (buffers) Get(size int) *[]byte {
 	from := &pool
-	if 0 < size && size <= frameSize {
+	switch {
+	case 0 < size && size <= pageSize:
+		from = &pages
+	case 0 < size && size <= frameSize:
 		from = &frames
 	}
 	b := from.Get().(*[]byte)
@@ -70,6 +76,8 @@ func (buffers) Get(size int) *[]byte {
 // Put implements mem.BufferPool.
 func (buffers) Put(b *[]byte) {
 	switch n := cap(*b); {
+	case n == pageSize:
+		pages.Put(b)
 	case n == frameSize:
 		frames.Put(b)
 	case n <= keepBuffer:

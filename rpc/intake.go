@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"bytes"
 	"context"
 
 	"google.golang.org/grpc/metadata"
@@ -25,7 +26,11 @@ func (i *intakeServer) Write(ctx context.Context, req *rpcpb.WriteRequest) (*rpc
 	}
 	batches := make([]*millstream.Batch, len(req.GetParts()))
 	for n, p := range req.GetParts() {
-		b, err := millstream.DecodeBatch(p.GetBatch()) // shares the request's memory, which nobody else has
+		body := p.GetBatch() // a batch that came alone shares the request's memory; of several none must keep that of the others
+		if len(batches) > 1 {
+			body = bytes.Clone(body)
+		}
+		b, err := millstream.DecodeBatch(body)
 		if err != nil {
 			return nil, err
 		}

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"net"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/codes"
@@ -63,6 +65,29 @@ func TestWriteCarriesBatchesWhole(t *testing.T) {
 	}
 	if !reflect.DeepEqual(got[2].Samples, samples.Samples) {
 		t.Errorf("samples arrived as %+v", got[2].Samples)
+	}
+}
+
+// What a small stream keeps of a call must not hold what the call brought for another, which may be gone long before.
+func TestBatchesOfOneCallDoNotHoldEachOther(t *testing.T) {
+	var small *millstream.Batch
+	var large weak.Pointer[byte]
+	in := &fakeIntake{write: func(_ context.Context, bs []*millstream.Batch) (int, error) {
+		small, large = bs[0], weak.Make(&bs[1].Column("message").Bytes[0])
+		clear(bs)
+		return 0, nil
+	}}
+	c := connect(t, &Server{Intake: in})
+	if _, err := c.Write(t.Context(), logs(1, 1), logs(5000, 2)); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(time.Minute); large.Value() != nil; runtime.GC() {
+		if time.Now().After(end) {
+			t.Fatal("the batch that is left holds the other one's memory")
+		}
+	}
+	if small.Rows() != 1 {
+		t.Errorf("%d rows are left", small.Rows())
 	}
 }
 

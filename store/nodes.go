@@ -80,6 +80,7 @@ type Beat struct {
 }
 
 // Heartbeat refreshes the node's row, or deletes it if the node is draining, and reads the positions of the given WALs; one that the registry lacks is not in Positions.
+// A node without a WAL whose start the database has forgotten is known to it again afterwards; one with a WAL must Restore it.
 func (s *Store) Heartbeat(ctx context.Context, m millstream.Member, wals []millstream.WALID) (Beat, error) {
 	row, err := s.q.Beat(ctx, string(m.ID))
 	if err != nil {
@@ -87,6 +88,10 @@ func (s *Store) Heartbeat(ctx context.Context, m millstream.Member, wals []mills
 	}
 	b := Beat{Now: row.At, SystemID: row.System, Fenced: row.Incarnation > m.Incarnation, Forgotten: row.Incarnation < m.Incarnation}
 	switch {
+	case b.Forgotten && len(wals) == 0 && !m.Draining: // no marker tells of this start, so it does itself; the next heartbeat finds it known
+		if err := s.q.RaiseIncarnation(ctx, db.RaiseIncarnationParams{ID: string(m.ID), Incarnation: m.Incarnation}); err != nil {
+			return Beat{}, fail(err, "make node %s known again", m.ID)
+		}
 	case b.Fenced || b.Forgotten:
 	case m.Draining:
 		if err := s.RemoveNode(ctx, m.ID, m.Incarnation); err != nil {

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -241,5 +242,34 @@ func TestPublishAfterAnotherNodeRestored(t *testing.T) {
 	f.Incarnation--
 	if _, _, err := w.Publish(ctx, f); !errors.Is(err, store.ErrFenced) {
 		t.Fatalf("the earlier start publishes: %v, want ErrFenced", err)
+	}
+}
+
+// The database went back to before the start of a node that has no WAL, and so no marker: its heartbeats bring it back, and it is told once that it was forgotten.
+func TestANodeWithoutAWALComesBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	m := millstream.Member{ID: "querier", Addr: "127.0.0.1:1", Incarnation: 5}
+	listed := func() bool {
+		return slices.ContainsFunc(must(w.Nodes(ctx, time.Minute))(t), func(n millstream.Member) bool { return n.ID == m.ID })
+	}
+	leaving := m
+	leaving.Draining = true
+	if b := must(w.Heartbeat(ctx, leaving, nil))(t); !b.Forgotten {
+		t.Fatalf("beat %+v", b)
+	}
+	if b := must(w.Heartbeat(ctx, m, nil))(t); !b.Forgotten || b.Fenced || b.Written || listed() {
+		t.Fatalf("beat %+v, listed %v", b, listed())
+	}
+	if b := must(w.Heartbeat(ctx, m, nil))(t); b.Forgotten || b.Fenced || !b.Written || !listed() {
+		t.Fatalf("beat %+v, listed %v", b, listed())
+	}
+	earlier := m
+	earlier.Incarnation--
+	if b := must(w.Heartbeat(ctx, earlier, nil))(t); !b.Fenced {
+		t.Fatalf("beat of an earlier start: %+v", b)
+	}
+	if next := must(w.StartNode(ctx, millstream.Member{ID: m.ID, Incarnation: 5}))(t); next != 6 {
+		t.Fatalf("incarnation %d, want 6", next)
 	}
 }
