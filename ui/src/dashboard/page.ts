@@ -30,6 +30,7 @@ export class DashboardPage implements Host {
   private body: Body = model.emptyBody();
   private shared = false;
   private saved = ""; // the body as the node has it
+  private saving = false;
   private undo: string[] = [];
   private redo: string[] = [];
   private at = now(); // the time that "now" means in this run
@@ -268,13 +269,15 @@ export class DashboardPage implements Host {
 
   // ---- keeping
   private async save() {
+    if (this.saving) return; // a second one would make a second dashboard
+    this.saving = true;
+    const body = this.body, sent = JSON.stringify(body), first = !this.kept;
     try {
-      const k = this.kept ? await model.save(this.kept.id, this.body, this.shared, this.kept.version) : await model.create(this.body, this.shared);
-      const first = !this.kept;
-      this.kept = { ...k, body: this.body };
-      this.saved = JSON.stringify(this.body);
-      this.editing = false;
-      this.root.classList.remove("editing");
+      const k = this.kept ? await model.save(this.kept.id, body, this.shared, this.kept.version) : await model.create(body, this.shared);
+      this.kept = { ...k, body };
+      this.saved = sent;
+      this.editing = JSON.stringify(this.body) !== sent; // what was changed meanwhile is not saved
+      this.root.classList.toggle("editing", this.editing);
       if (first) { this.id = k.id; history.replaceState(null, "", orgPath(`dashboards/${encodeURIComponent(k.id)}`) + location.search); remember(k.id); }
       this.drawHead();
       this.draw();
@@ -283,7 +286,7 @@ export class DashboardPage implements Host {
       const err = explain(e);
       if (err.status === 409 || err.status === 412) return this.conflict(err);
       toast(`It is not saved. ${told(err)}`, { error: true });
-    }
+    } finally { this.saving = false; }
   }
 
   private conflict(err: ApiError) {

@@ -149,12 +149,44 @@ test("made by hand: a panel on PromQL, moved and sized by keyboard only, undone,
   await page.getByRole("dialog").getByLabel("Title").fill("Made by hand");
   await t.audit(page, "a dashboard's settings");
   await page.getByRole("dialog").getByRole("button", { name: "Apply" }).click();
+  await page.getByRole("heading", { name: "Made by hand" }).waitFor(); // no reader saves before
   await keys(page, "mod+s");
   await page.locator(".toast").getByText("Dashboard saved").waitFor();
   await page.waitForURL(/dashboards\/[0-9a-f-]{36}/);
   await page.reload();
   await page.getByRole("heading", { name: "Made by hand" }).waitFor();
   assert.equal(await area(), "1/3/span8/span12");
+});
+
+test("what is changed while a save is under way is not taken for saved, and a second save meanwhile makes no second dashboard", async () => {
+  const page = await t.page();
+  await page.goto(t.node.path("dashboards/new"));
+  const entitle = async (title: string) => {
+    await page.getByRole("button", { name: "Settings" }).click();
+    await page.getByRole("dialog").getByLabel("Title").fill(title);
+    await page.getByRole("dialog").getByRole("button", { name: "Apply" }).click();
+    await page.getByRole("heading", { name: title }).waitFor();
+  };
+  let go = () => {}, made = 0;
+  const gate = new Promise<void>((done) => { go = done; });
+  await page.route("**/dashboards", async (r) => {
+    if (r.request().method() === "POST") { made++; await gate; }
+    await r.continue();
+  });
+  await entitle("Sent first");
+  await keys(page, "mod+s");
+  await until("the save is under way", () => Promise.resolve(made === 1));
+  await entitle("Changed meanwhile");
+  await keys(page, "mod+s");
+  go();
+  await page.locator(".toast").getByText("Dashboard saved").waitFor();
+  await page.waitForURL(/dashboards\/[0-9a-f-]{36}/);
+  assert.equal(made, 1);
+  assert.ok(await page.locator(".editing").count(), "the change is still to be saved");
+  await page.getByRole("button", { name: "Save" }).click();
+  await until("it is saved", async () => !(await page.locator(".editing").count()));
+  await page.reload();
+  await page.getByRole("heading", { name: "Changed meanwhile" }).waitFor();
 });
 
 test("a private dashboard is made visible from where it is shared, after a question; its link shows the same to others", async () => {

@@ -1,0 +1,1 @@
+import"./c.LKKP2EUU.js";import"./c.KRFLZK7K.js";import"./c.BEUWYQRS.js";import"./c.5DEIOEMM.js";import"./c.CVXGBIWS.js";import"./c.SJLQEVXC.js";import"./c.REQUDRCL.js";import"./c.XPBNHDS3.js";import"./c.CA5KZSYX.js";
